@@ -8,7 +8,7 @@ import re
 import tapedb
 
 ORDER = [
-    "open", "Database", "Stream", "Stats", "Loader", "Cursor", "Message", "Record", "Table", "RecordBatch", "serve", "Server",
+    "open", "Database", "Stream", "Stats", "Loader", "Cursor", "Message", "Record", "Table", "BatchReader", "RecordBatch", "serve", "Server",
     "topic", "topics", "delete_topic", "Topic", "Publisher", "Subscriber", "nanos", "format_time", "to_datetime",
 ]
 

@@ -4,7 +4,7 @@
 //! come next, and what the engine's cursor would return comes after them. So a call that is interrupted loses nothing.
 
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, check_signals, has_raised};
 use crate::record::{Header, Record};
 use crate::time::time_of;
 use crate::types::Types;
@@ -23,7 +23,7 @@ const BLOCK_ROWS: usize = 512;
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// Waits are cut into pieces of this length; after each, signals are looked for.
-const SLICE: Duration = Duration::from_millis(50);
+pub const SLICE: Duration = Duration::from_millis(50);
 
 /// A cursor over one or several streams.
 #[pyclass(frozen, weakref, module = "tapedb._tapedb")]
@@ -274,14 +274,18 @@ impl Cursor {
     fn fetch(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            py.check_signals()?;
+            check_signals(py)?;
             let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
             let has_more = self.engine.run(py, |reading| {
                 // Another thread may have fetched while this one waited for its turn.
                 if !self.ahead_detached().rows.is_empty() {
                     return Ok::<_, Failure>(true);
                 }
-                let block = reading.read(left.min(SLICE));
+                let mut block = reading.read(left.min(SLICE));
+                if has_raised() {
+                    // A signal's exception takes the place of the error that it ended the wait with.
+                    block.failure = None;
+                }
                 let mut ahead = self.ahead_detached();
                 let ahead = &mut *ahead;
                 for (stream, id, name) in block.names {
@@ -298,6 +302,7 @@ impl Cursor {
                 (ahead.failure, ahead.is_over) = (block.failure, block.is_over);
                 Ok(!ahead.rows.is_empty() || ahead.failure.is_some() || ahead.is_over)
             })?;
+            check_signals(py)?;
             if has_more {
                 return Ok(true);
             }

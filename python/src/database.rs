@@ -245,7 +245,7 @@ impl Database {
             crate::held::guarded(|| {
                 let on_copied = |bytes: u64| {
                     let checked = Python::attach(|py| {
-                        py.check_signals()?;
+                        crate::held::check_signals(py)?;
                         progress.as_ref().map_or(Ok(()), |progress| progress.call1(py, (bytes,)).map(drop))
                     });
                     match checked {

@@ -6,10 +6,51 @@
 use crate::failure::Failure;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
+use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+use tapedb_client::interruptible;
+
+thread_local! {
+    /// What a signal raised while the engine waited.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Pauses between two looks whether another thread still uses an object: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+
+/// How often such a wait looks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Looks for signals: raises what one of them raises, also one that came during an earlier call that succeeded nevertheless.
+pub fn check_signals(py: Python<'_>) -> PyResult<()> {
+    match RAISED.take() {
+        Some(error) => Err(error),
+        None => py.check_signals(),
+    }
+}
+
+/// Whether a signal has raised an exception on this thread, which comes with the next call.
+pub fn has_raised() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
+
+/// Whether the engine is to wait no longer: a signal was handled, and raised an exception.
+fn is_signalled() -> bool {
+    Python::try_attach(|py| {
+        let raised = py.check_signals().err();
+        let is_signalled = raised.is_some();
+        if is_signalled {
+            RAISED.set(raised);
+        }
+        is_signalled
+    })
+    .unwrap_or_default()
+}
 
 /// Counts the forks that this process is the child of.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -67,10 +108,10 @@ impl<T: Send + 'static> Held<T> {
         call: impl FnOnce(&mut T) -> Result<R, E> + Send,
     ) -> Result<R, Failure> {
         self.check()?;
-        py.detach(|| {
-            let mut value = self.lock();
+        without_interpreter(py, || {
+            let mut value = self.lock_unless_signalled()?;
             let value = value.as_mut().ok_or(Failure::Closed(self.what))?;
-            guarded(|| call(value).map_err(Into::into))
+            call(value).map_err(Into::into)
         })
     }
 
@@ -81,6 +122,20 @@ impl<T: Send + 'static> Held<T> {
         match value.as_mut() {
             Some(value) => work(value),
             None => Err(Failure::Closed(self.what).raised(py)),
+        }
+    }
+
+    /// [`Held::with`], unless another thread uses the object right now: then `None`.
+    pub fn try_with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Result<Option<R>, Failure> {
+        self.check()?;
+        let mut value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        match value.as_mut() {
+            Some(value) => Ok(Some(work(value))),
+            None => Err(Failure::Closed(self.what)),
         }
     }
 
@@ -104,8 +159,42 @@ impl<T: Send + 'static> Held<T> {
         })
     }
 
+    /// Waits until no other thread uses the object, which may take as long as a wait for a server.
+    fn lock_unless_signalled(&self) -> Result<MutexGuard<'_, Option<T>>, Failure> {
+        let (mut pause, mut asked) = (PAUSE_MIN, Instant::now());
+        loop {
+            match self.value.try_lock() {
+                Ok(value) => return Ok(value),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+            if asked.elapsed() >= SIGNAL_INTERVAL {
+                if is_signalled() {
+                    return Err(Failure::Internal("a signal ended the wait for another thread".into()));
+                }
+                asked = Instant::now();
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls the engine without the interpreter: a signal ends its waits for a server, and what the signal raised is the error.
+pub fn without_interpreter<R: Send>(
+    py: Python<'_>,
+    call: impl FnOnce() -> Result<R, Failure> + Send,
+) -> Result<R, Failure> {
+    if let Some(error) = RAISED.take() {
+        return Err(Failure::Python(error));
+    }
+    match py.detach(|| interruptible(is_signalled, || guarded(call))) {
+        // A call that was finished all the same returns what it did; the exception comes with the next one.
+        Ok(done) => Ok(done),
+        Err(failure) => Err(RAISED.take().map_or(failure, Failure::Python)),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::record::Record;
 use crate::time::time_of;
 use crate::types::Types;
 use crate::value::{Misfit, fill_from_dict, fill_from_object};
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashSet;
@@ -192,29 +193,34 @@ impl Loader {
     }
 
     /// Appends all rows of whatever has Arrow's stream interface, or of columns that were made of other things. Returns how many.
+    ///
+    /// `whole`: all rows are checked before the first of them is appended. A table's batches are in memory, and a reader's are kept
+    /// until they are appended. Otherwise a batch is checked, appended and dropped before the next one is read.
     fn append_batches(
         &self,
         py: Python<'_>,
         table: &Bound<'_, PyAny>,
         columns: Columns,
+        whole: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<u64> {
-        let batches = record_batches(table, &columns)?;
+        let mut batches = record_batches(table, &columns)?;
         self.state.run(py, State::send)?;
-        let mut rows = 0u64;
-        for batch in batches {
-            py.check_signals()?;
-            let record = columns.record.clone();
-            let appended = self.state.run(py, |state| {
-                let (batch, naive_is_utc) = columns.prepared(batch?)?;
-                let appended = state.appender(record, naive_is_utc)?.append(&batch)?;
-                state.appended += appended as u64;
-                Ok::<_, Failure>(appended as u64)
-            });
-            rows += appended.map_err(|failure| in_table(failure, rows))?;
-            if let Some(progress) = &progress {
-                progress.call1(py, (rows,))?;
+        let mut rows = 0;
+        if !whole {
+            while let Some(batch) = py.detach(|| batches.next()) {
+                let batch = self.state.run(py, |_| columns.prepared(batch?));
+                let batch = batch.map_err(|failure| in_table(failure, rows))?;
+                rows += self.append_batch(py, &columns, &batch, rows, progress.as_ref())?;
             }
+            return Ok(rows);
+        }
+        let batches = self.checked(py, batches, &columns)?;
+        let all = batches.iter().map(|(batch, _)| batch.num_rows() as u64).sum::<u64>();
+        for batch in batches {
+            let appended = self.append_batch(py, &columns, &batch, rows, progress.as_ref());
+            // What was appended before it stays: only values are checked, not disks, servers and people.
+            rows += appended.map_err(|error| with_note(py, error, rows, all))?;
         }
         Ok(rows)
     }
@@ -278,7 +284,71 @@ impl Loader {
     }
 }
 
+/// A batch as the loader takes it, and whether times without a zone are UTC.
+type Prepared = (RecordBatch, bool);
+
 impl Loader {
+    /// All batches of a table, after their rows were checked. A single one is not checked here: it is appended whole, or not at all.
+    fn checked(
+        &self,
+        py: Python<'_>,
+        mut batches: impl Iterator<Item = Result<RecordBatch, Failure>> + Send,
+        columns: &Columns,
+    ) -> PyResult<Vec<Prepared>> {
+        let (mut checked, mut unchecked, mut rows, mut after) = (Vec::new(), None::<Prepared>, 0, None);
+        loop {
+            crate::held::check_signals(py)?;
+            let next = py.detach(|| batches.next());
+            let next = self
+                .state
+                .run(py, |_| next.map(|batch| columns.prepared(batch?)).transpose())
+                .map_err(|failure| {
+                    in_table(
+                        failure,
+                        rows + unchecked.as_ref().map_or(0, |(batch, _)| batch.num_rows() as u64),
+                    )
+                })?;
+            if next.is_none() && checked.is_empty() {
+                return Ok(unchecked.into_iter().collect());
+            }
+            if let Some((batch, naive_is_utc)) = unchecked.take() {
+                let found = self.state.run(py, |state| {
+                    let appender = state.appender(columns.record.clone(), naive_is_utc)?;
+                    Ok::<_, Failure>(appender.check(&batch, after)?)
+                });
+                after = found.map_err(|failure| in_table(failure, rows))?;
+                rows += batch.num_rows() as u64;
+                checked.push((batch, naive_is_utc));
+            }
+            match next {
+                Some(next) => unchecked = Some(next),
+                None => return Ok(checked),
+            }
+        }
+    }
+
+    /// Appends a batch, all of it or nothing, behind so many rows of its table.
+    fn append_batch(
+        &self,
+        py: Python<'_>,
+        columns: &Columns,
+        (batch, naive_is_utc): &Prepared,
+        rows_before: u64,
+        progress: Option<&Py<PyAny>>,
+    ) -> PyResult<u64> {
+        crate::held::check_signals(py)?;
+        let appended = self.state.run(py, |state| {
+            let appended = state.appender(columns.record.clone(), *naive_is_utc)?.append(batch)? as u64;
+            state.appended += appended;
+            Ok::<_, Failure>(appended)
+        });
+        let appended = appended.map_err(|failure| in_table(failure, rows_before))?;
+        if let Some(progress) = progress {
+            progress.call1(py, (rows_before + appended,))?;
+        }
+        Ok(appended)
+    }
+
     /// Sets a record to what the arguments of `append` say.
     fn fill(
         &self,
@@ -362,6 +432,16 @@ impl Loader {
         }
         .map_err(|misfit| path(misfit, type_id))
     }
+}
+
+/// States how much of a table was appended before an error that is not one of its values.
+fn with_note(py: Python<'_>, error: PyErr, rows: u64, all: u64) -> PyErr {
+    if rows > 0 {
+        let note = format!("{rows} of the table's {all} rows were appended before");
+        // An exception that takes no note is raised without it.
+        let _ = error.value(py).call_method1("add_note", (note,));
+    }
+    error
 }
 
 /// A row of a batch as a row of the whole table.

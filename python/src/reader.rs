@@ -1,8 +1,9 @@
 //! Record batches out and in.
 
 use crate::batch::Batch;
+use crate::cursor::{SLICE, timeout_of};
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, check_signals, has_raised};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{
@@ -16,8 +17,10 @@ use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use pyo3_arrow::input::AnyRecordBatch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tapedb_arrow::{BatchReader, Decimals, ReadOptions};
-use tapedb_engine::{CursorBuilder, Stream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tapedb_arrow::{BATCH_ROWS_MAX, BatchReader, Decimals, ReadOptions};
+use tapedb_engine::{CursorBuilder, Position, Stream};
 use tapedb_schema::Timestamp;
 
 /// What to read of messages as record batches.
@@ -31,6 +34,10 @@ pub struct Reading {
     decimals_of: BTreeMap<String, Decimal>,
     sequences: bool,
     in_time_order: bool,
+    /// The most rows of a batch.
+    rows: Option<usize>,
+    /// Seconds that a live batch waits for more messages after its first one.
+    every: f64,
 }
 
 /// What becomes of decimals: `"float"`, `"raw"`, or digits and scale.
@@ -57,6 +64,17 @@ impl Decimal {
 
 impl Reading {
     fn options(self) -> Result<(String, ReadOptions), Failure> {
+        let batch_rows = match self.rows {
+            Some(rows) if !(1..=BATCH_ROWS_MAX).contains(&rows) => {
+                let what = format!("rows={rows} is not possible; give 1 to {BATCH_ROWS_MAX}, or None");
+                return Err(Failure::Argument(what));
+            }
+            rows => rows,
+        };
+        let every = self.every;
+        let linger = Duration::try_from_secs_f64(every).map_err(|_| {
+            Failure::Argument(format!("every={every} is not possible; give seconds, 0 or more"))
+        })?;
         let of = self.decimals_of.iter().map(|(field, decimal)| Ok((field.clone(), decimal.option()?)));
         let options = ReadOptions {
             decimals: self.decimals.option()?,
@@ -64,20 +82,85 @@ impl Reading {
             fields: self.fields,
             sequences: self.sequences,
             in_time_order: self.in_time_order,
+            batch_rows,
+            linger,
             ..ReadOptions::default()
         };
         Ok((self.record, options))
     }
 }
 
-/// A boxed reader of record batches.
-type Reader = Box<dyn RecordBatchReader + Send>;
+/// Where record batches come from.
+pub enum Source {
+    /// Messages of streams.
+    Streams(Box<BatchReader>),
+    /// Batches that are in memory.
+    Memory(std::vec::IntoIter<RecordBatch>),
+}
+
+impl Source {
+    /// The next batch; of a live reader within that time.
+    fn next(&mut self, wait: Duration) -> Result<Option<RecordBatch>, Failure> {
+        match self {
+            Self::Streams(reader) if reader.follows() => Ok(reader.next_batch_within(wait)?),
+            Self::Streams(reader) => Ok(reader.next_batch()?),
+            Self::Memory(batches) => Ok(batches.next()),
+        }
+    }
+
+    /// The position behind the batch that was returned last.
+    fn position(&self) -> Option<Position> {
+        match self {
+            Self::Streams(reader) => BatchReader::position(reader),
+            Self::Memory(_) => None,
+        }
+    }
+}
+
+/// A source, and what was read ahead of it.
+struct State {
+    source: Source,
+    /// What the next call returns, and the position before it.
+    ahead: Option<(Result<RecordBatch, Failure>, Option<Position>)>,
+    /// There is no batch left.
+    is_over: bool,
+}
+
+impl State {
+    /// Takes what was read ahead, or reads.
+    fn next(&mut self, wait: Duration) -> Result<Option<RecordBatch>, Failure> {
+        match self.ahead.take() {
+            Some((batch, _)) => batch.map(Some),
+            None => self.read(wait),
+        }
+    }
+
+    fn read(&mut self, wait: Duration) -> Result<Option<RecordBatch>, Failure> {
+        let batch = self.source.next(wait)?;
+        let follows = matches!(&self.source, Source::Streams(reader) if reader.follows());
+        self.is_over = batch.is_none() && !follows;
+        Ok(batch)
+    }
+
+    /// Reads ahead; `true`: the next call returns something at once.
+    fn fetch(&mut self, wait: Duration) -> bool {
+        if self.ahead.is_none() && !self.is_over {
+            let before = self.source.position();
+            // A signal's exception takes the place of the error that it ended the wait with.
+            let batch = self.read(wait).transpose().filter(|batch| batch.is_ok() || !has_raised());
+            self.ahead = batch.map(|batch| (batch, before));
+        }
+        self.ahead.is_some() || self.is_over
+    }
+}
 
 /// Record batches, one after the other.
 #[pyclass(frozen, weakref, module = "tapedb._tapedb")]
 pub struct Batches {
-    reader: Held<Reader>,
+    state: Held<State>,
     schema: SchemaRef,
+    is_live: bool,
+    rows: AtomicU64,
 }
 
 impl Batches {
@@ -89,24 +172,71 @@ impl Batches {
         reading: Reading,
     ) -> PyResult<Self> {
         let (record, options) = reading.options()?;
-        let reader = py.detach(|| {
-            crate::held::guarded(|| Ok(BatchReader::open(&streams, cursor, &record, &options)?))
+        let reader = crate::held::without_interpreter(py, || {
+            Ok(BatchReader::open(&streams, cursor, &record, &options)?)
         })?;
-        Ok(Self::of(Box::new(reader)))
+        let (schema, is_live) = (reader.schema(), reader.follows());
+        Ok(Self::of(Source::Streams(Box::new(reader)), schema, is_live))
     }
 
-    pub fn of(reader: Reader) -> Self {
-        Self { schema: reader.schema(), reader: Held::new("reader of batches", reader) }
+    fn of(source: Source, schema: SchemaRef, is_live: bool) -> Self {
+        let state = Held::new("reader of batches", State { source, ahead: None, is_over: false });
+        Self { state, schema, is_live, rows: AtomicU64::new(0) }
+    }
+
+    fn in_memory(&self, batches: Vec<RecordBatch>) -> Self {
+        Self::of(Source::Memory(batches.into_iter()), self.schema.clone(), false)
     }
 
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The next batch.
+    /// The next batch. `None`: there is none left.
     pub fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
-        py.check_signals()?;
-        Ok(self.reader.run(py, |reader| reader.next().transpose().map_err(of_arrow))?)
+        self.next_within(py, None)
+    }
+
+    /// The next batch. `None`: there is none left, or none within the time.
+    fn next_within(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Option<RecordBatch>> {
+        let mut found = None;
+        self.wait(py, timeout, |state, wait| {
+            found = state.next(wait)?;
+            Ok(found.is_some() || state.is_over)
+        })?;
+        if let Some(batch) = &found {
+            self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// Repeats a wait, in slices after which signals are looked for, until it is done or the time is over.
+    fn wait(
+        &self,
+        py: Python<'_>,
+        timeout: Option<Duration>,
+        mut step: impl FnMut(&mut State, Duration) -> Result<bool, Failure> + Send,
+    ) -> PyResult<bool> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            check_signals(py)?;
+            let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if self.state.run(py, |state| step(state, left.min(SLICE)))? {
+                return Ok(true);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn refuse_live(&self, what: &str) -> Result<(), Failure> {
+        match self.is_live {
+            true => Err(Failure::Argument(format!(
+                "a live reader of batches has no end: {what}; iterate over it, or leave live=True out"
+            ))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -131,8 +261,66 @@ impl Batches {
         Ok(self.next(py)?.map(Batch::new))
     }
 
+    /// The next batch, waiting at most that many seconds.
+    #[pyo3(name = "next", signature = (timeout=None))]
+    fn next_batch(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Batch>> {
+        Ok(self.next_within(py, timeout_of(timeout)?)?.map(Batch::new))
+    }
+
+    /// Reads ahead, waiting at most that many seconds; `true` when the next call has something at once.
+    #[pyo3(signature = (timeout=None))]
+    fn _fetch(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.wait(py, timeout_of(timeout)?, |state, wait| Ok(state.fetch(wait)))
+    }
+
+    /// A batch that was read ahead; `None`: there is none, or another thread is reading it.
+    fn _pop(&self) -> PyResult<Option<Batch>> {
+        let batch = self.state.try_with(|state| state.ahead.take())?.flatten();
+        let batch = batch.map(|(batch, _)| batch).transpose()?;
+        self.rows.fetch_add(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64), Ordering::Relaxed);
+        Ok(batch.map(Batch::new))
+    }
+
+    /// Whether it is known that there is no batch left.
+    #[getter]
+    fn is_over(&self) -> PyResult<bool> {
+        Ok(self.state.try_with(|state| state.is_over && state.ahead.is_none())? == Some(true))
+    }
+
+    /// Whether new messages follow, so that there is no last batch.
+    #[getter]
+    fn live(&self) -> bool {
+        self.is_live
+    }
+
+    /// Whether all of history has been returned.
+    fn is_at_live(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.state.run(py, |state| {
+            let is_at_live = matches!(&state.source, Source::Streams(reader) if reader.is_live());
+            Ok::<_, Failure>(is_at_live && state.ahead.is_none())
+        })?)
+    }
+
+    /// Rows returned so far.
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// The position behind the batch that was returned last; `None`: there is none while history is read by symbol.
+    fn position(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.state.run(py, |state| {
+            let position = match &state.ahead {
+                Some((_, before)) => before.clone(),
+                None => state.source.position(),
+            };
+            Ok::<_, Failure>(position.map(|position| position.to_string()))
+        })?)
+    }
+
     /// Reads all batches into memory. Ctrl-C ends it.
     fn read_all(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
+        self.refuse_live("it cannot be read to its end")?;
         let mut batches = Vec::new();
         let mut rows = 0;
         while let Some(batch) = self.next(py)? {
@@ -140,9 +328,9 @@ impl Batches {
             if let Some(progress) = &progress {
                 progress.call1(py, (rows,))?;
             }
-            batches.push(Ok(batch));
+            batches.push(batch);
         }
-        Ok(Self::of(Box::new(RecordBatchIterator::new(batches, self.schema.clone()))))
+        Ok(self.in_memory(batches))
     }
 
     /// Arrow's C stream, once: the batches are read as the consumer asks for them.
@@ -152,7 +340,18 @@ impl Batches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let reader = self.reader.take(py)?.ok_or(Failure::Closed("reader of batches"))?;
+        self.refuse_live("a library would wait for it forever")?;
+        if self.state.with(py, |state| Ok(state.ahead.is_some()))? {
+            let what = "a batch was read ahead; take it first".to_string();
+            return Err(Failure::Argument(what).into());
+        }
+        let state = self.state.take(py)?.ok_or(Failure::Closed("reader of batches"))?;
+        let reader: Reader = match state.source {
+            Source::Streams(reader) => reader,
+            Source::Memory(batches) => {
+                Box::new(RecordBatchIterator::new(batches.map(Ok), self.schema.clone()))
+            }
+        };
         stream_capsule(py, reader, requested_schema)
     }
 
@@ -162,7 +361,7 @@ impl Batches {
 
     /// The same columns without rows.
     fn empty(&self) -> Self {
-        Self::of(Box::new(RecordBatchIterator::new([], self.schema.clone())))
+        self.in_memory(Vec::new())
     }
 
     /// Names and Arrow types of the columns.
@@ -175,10 +374,18 @@ impl Batches {
             .collect()
     }
 
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.state.is_closed()
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        Ok(self.reader.close(py)?)
+        Ok(self.state.close(py)?)
     }
 }
+
+/// A boxed reader of record batches.
+type Reader = Box<dyn RecordBatchReader + Send>;
 
 /// The capsule of a stream of record batches.
 pub fn stream_capsule<'py>(
@@ -293,7 +500,7 @@ fn times(array: &ArrayRef, name: &str) -> Result<ArrayRef, Failure> {
 pub fn record_batches(
     table: &Bound<'_, PyAny>,
     columns: &Columns,
-) -> PyResult<impl Iterator<Item = Result<RecordBatch, Failure>> + use<>> {
+) -> PyResult<impl Iterator<Item = Result<RecordBatch, Failure>> + use<> + Send> {
     let reader = table.extract::<AnyRecordBatch>()?.into_reader()?;
     let schema = reader.schema();
     for (column, role) in [(&columns.time, "time"), (&columns.symbol, "symbol")] {

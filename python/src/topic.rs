@@ -223,7 +223,7 @@ impl Publisher {
                 Sent::BackPressured(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
                     return Ok(None);
                 }
-                Sent::BackPressured(_) => py.check_signals()?,
+                Sent::BackPressured(_) => crate::held::check_signals(py)?,
             }
         }
     }
@@ -301,7 +301,7 @@ impl Subscriber {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            py.check_signals()?;
+            crate::held::check_signals(py)?;
             let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
             let taken = self.reading.run(py, |reading| {
                 let Reading { subscriber, symbols } = reading;

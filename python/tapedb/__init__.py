@@ -20,6 +20,7 @@ from __future__ import annotations
 import os as _os
 
 from . import _tapedb, types
+from ._batches import BatchReader
 from ._cursor import Cursor
 from ._database import Database, open
 from ._errors import (
@@ -59,6 +60,7 @@ from ._topic import Publisher, Subscriber, Topic, delete_topic, topic, topics
 __version__: str = _tapedb.__version__
 
 __all__ = [
+    "BatchReader",
     "Busy",
     "Closed",
     "Cursor",

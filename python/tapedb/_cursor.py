@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from . import _tapedb
+from ._waiting import Waiting
 
 if TYPE_CHECKING:
+    from . import _tapedb
     from ._inputs import Time
     from ._tapedb import Message
 
@@ -28,8 +26,7 @@ class Cursor:
 
     def __init__(self, cursor: _tapedb.Cursor) -> None:
         self._cursor = cursor
-        self._executor: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._waiting = Waiting(cursor._fetch)
 
     def __iter__(self) -> Iterator[Message]:
         return self._cursor
@@ -94,10 +91,7 @@ class Cursor:
     def close(self) -> None:
         """Closes the cursor; a wait in another thread ends with :class:`Closed`."""
         self._cursor.close()
-        with self._lock:
-            if self._executor is not None:
-                self._executor.shutdown(wait=False)
-                self._executor = None
+        self._waiting.close()
 
     def __enter__(self) -> Cursor:
         return self
@@ -114,7 +108,7 @@ class Cursor:
             elif cursor.is_over:
                 return
             else:
-                await self._fetch()
+                await self._waiting.once()
 
     async def anext(self) -> Message | None:
         """The next message; `None` at the end. To be cancelled at will: nothing is lost."""
@@ -122,16 +116,7 @@ class Cursor:
             message = self._cursor._pop()
             if message is not None or self._cursor.is_over:
                 return message
-            await self._fetch()
-
-    async def _fetch(self) -> None:
-        """Fetches a block on a thread of this cursor. When the task is cancelled, the thread ends by itself, and the block stays."""
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, "tapedb-cursor")
-            executor = self._executor
-        # In pieces, so that a cancelled wait does not occupy the thread for long.
-        await asyncio.get_running_loop().run_in_executor(executor, self._cursor._fetch, 0.2)
+            await self._waiting.once()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "ended" if self.ended else "live" if self.live else "open"

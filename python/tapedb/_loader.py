@@ -54,6 +54,7 @@ class Loader:
         symbol: str = "symbol",
         type: str | None = None,
         zone: str | None = None,
+        whole: bool = True,
         progress: bool = False,
     ) -> int:
         """Appends all rows of a table; returns how many.
@@ -65,17 +66,23 @@ class Loader:
             symbol: The column of symbols.
             type: Name of the record type, where the stream has several.
             zone: The time zone of times that have none, such as "UTC" or "Europe/Berlin". Without it they are refused.
+            whole: All rows of the table are appended, or none. `False`: of each record batch all rows or none, so that the memory is
+                that of one; those before one that does not fit stay.
             progress: Shows progress, with tqdm where it is installed.
 
-        All other columns are fields. Values are converted exactly, or refused. A table is checked by record batches of Arrow: of a
-        batch with a value that does not fit nothing is appended, and nothing behind it.
+        All other columns are fields. Values are converted exactly, or refused: then nothing of the table is appended. For this a table
+        of several record batches is read twice: first it is checked, then it is appended. Of a reader, which can be read once, all
+        batches are kept until they are appended; `whole=False` is for one that does not fit into memory.
+
+        A disk that is full, a server that is lost and Ctrl-C may leave the first rows of a table appended; a note at the exception
+        states how many.
 
         Raises:
             SchemaMismatch: A column or value does not fit; `field` and `row` name it.
         """
         columns = {"record": type, "time": time, "symbol": symbol, "zone": zone}
         with progress_of(progress, "append", _length_of(table)) as shown:
-            return self._loader.append_batches(_frames.with_arrow(table), columns, shown)
+            return self._loader.append_batches(_frames.with_arrow(table), columns, whole, shown)
 
     def flush(self) -> int:
         """Sends what waits, and waits until it is as durable as the stream promises. Returns the next sequence number.

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _html, _tapedb
+from ._batches import BatchReader
 from ._cursor import Cursor
 from ._errors import Invalid, NotFound
 from ._loader import Loader
 from ._schema import schema_of
-from ._table import RecordBatch, Table
+from ._table import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -200,18 +201,8 @@ class Stream:
             progress: Shows progress, with tqdm where it is installed.
         """
         record = self._one_type(type)
-        if order not in ("time", "symbol"):
-            raise Invalid(f"order={order!r} is not possible; give \"time\" or \"symbol\"")
         wanted = selection(symbols=symbols, start=start, end=end)
-        whole, of_fields = _decimals(decimals)
-        reading = {
-            "record": record,
-            "fields": list(fields) if fields is not None else None,
-            "decimals": whole,
-            "decimals_of": of_fields,
-            "sequences": sequences,
-            "in_time_order": order == "time",
-        }
+        reading = _reading(record, fields, decimals, sequences, order)
         db, stream = self._db, self._stream
         return Table(f"{self.name}, {record}", lambda: db._adopt(stream.batches(wanted, reading)), progress=progress)
 
@@ -223,14 +214,40 @@ class Stream:
         symbols: Symbols = None,
         start: Time | None = None,
         end: Time | None = None,
+        live: bool = False,
+        history: bool = True,
+        every: float = 0,
+        rows: int | None = None,
+        resume: str | None = None,
         decimals: Decimals | Mapping[str, Decimals] = "float",
         sequences: bool = False,
         order: str = "time",
-    ) -> Iterator[RecordBatch]:
-        """Messages of one record type as record batches, one after the other. Arguments as for :meth:`table`."""
-        return self.table(
-            type, fields, symbols=symbols, start=start, end=end, decimals=decimals, sequences=sequences, order=order
-        ).batches()
+    ) -> BatchReader:
+        """Messages of one record type as record batches, one after the other; of a live reader, history and then what arrives.
+
+        Args:
+            type: The record type; may be left out where the stream has one message type.
+            fields: The fields, in this order; others are not read.
+            symbols: Only these.
+            start: Only messages at or after this time.
+            end: Only messages before this time.
+            live: Goes on with new messages, in order of arrival, without gap or duplicate.
+            history: `False` with `live`: only new messages.
+            every: Seconds that a batch of new messages waits for more of them, from its first message on: fewer and larger batches.
+                0: a batch is what is there.
+            rows: The most rows of a batch, at most 65,536, which is also the default. A batch of so many does not wait for more.
+            resume: Continues at another reader's or cursor's position, with the same filters.
+            decimals: As for :meth:`table`.
+            sequences: As for :meth:`table`.
+            order: As for :meth:`table`, of history: new messages are always in order of arrival.
+
+        Examples:
+            >>> for batch in stream.arrow("Tick", live=True, every=0.5):
+            ...     print(batch["price"].mean())
+        """
+        wanted = selection(symbols=symbols, start=start, end=end, live=live, history=history, resume=resume)
+        reading = _reading(self._one_type(type), fields, decimals, sequences, order, rows=rows, every=every)
+        return BatchReader(self._db._adopt(self._stream.batches(wanted, reading)))
 
     def columns(
         self,
@@ -320,6 +337,32 @@ class Stream:
         row = [f"{stats.messages:,}", f"{stats.symbols:,}", _html.size(stats.bytes), _html.time(stats.first_time), _html.time(stats.last_time), rates]
         head = ["messages", "symbols", "size", "first", "last", "rate"]
         return _html.table(head, [row], caption=f"stream {self.name}") + _html.code(self.schema)
+
+
+def _reading(
+    record: str,
+    fields: Sequence[str] | None,
+    decimals: Any,
+    sequences: bool,
+    order: str,
+    *,
+    rows: int | None = None,
+    every: float = 0,
+) -> dict[str, Any]:
+    """What columns are wanted, as the module takes it."""
+    if order not in ("time", "symbol"):
+        raise Invalid(f"order={order!r} is not possible; give \"time\" or \"symbol\"")
+    whole, of_fields = _decimals(decimals)
+    return {
+        "record": record,
+        "fields": list(fields) if fields is not None else None,
+        "decimals": whole,
+        "decimals_of": of_fields,
+        "sequences": sequences,
+        "in_time_order": order == "time",
+        "rows": rows,
+        "every": every,
+    }
 
 
 def _decimals(decimals: Any) -> tuple[Any, dict[str, Any]]:

@@ -133,3 +133,159 @@ def test_a_reader_in_another_thread_sees_messages_while_they_are_written(db):
             load.append("A", i, price=i, size=i)
     thread.join(60)
     assert seen == list(range(10_000))
+
+
+def sizes(batches):
+    return [size for batch in batches for size in batch["size"].tolist()]
+
+
+def test_record_batches_history_then_live(any_db):
+    np = pytest.importorskip("numpy")
+    stream = fill(any_db.create("ticks", TICKS))
+    reader = stream.arrow("Tick", ["size"], live=True, rows=64, start=START)
+    assert reader.live and not reader.closed and list(reader.columns) == ["time", "symbol", "size"]
+    first = [reader.next(10), reader.next(10)]
+    assert [len(batch) for batch in first] == [64, 36] and sizes(first) == list(range(100))
+    assert reader.next(0) is None and reader.next(0.01) is None and reader.caught_up and not reader.ended and reader.rows == 100
+    # Late messages come live too, in order of arrival; those that the filter leaves out do not.
+    with stream.loader() as load:
+        load.append("X", START + 5, price=1, size=1000)
+        load.append("X", START - 5, price=1, size=1001)
+        load.append("Y", START + 6, price=1, size=1002)
+        load.append("AIG", START + 4, price=1, size=1003)
+    live = []
+    while len(live) < 3:
+        live.append(reader.next(10))
+        live = [*live[:-1], *[(t, s, n) for t, s, n in zip(live[-1]["time"].astype("i8"), live[-1]["symbol"], live[-1]["size"])]]
+    assert [(int(t) - START, s, int(n)) for t, s, n in live] == [(5, "X", 1000), (6, "Y", 1002), (4, "AIG", 1003)]
+    assert np.shares_memory(first[0]["size"], first[0]["size"])
+
+
+def test_record_batches_resume_where_they_were(any_db):
+    pytest.importorskip("numpy")
+    stream = fill(any_db.create("ticks", TICKS))
+    reader = stream.arrow(fields=["size"], live=True, rows=30)
+    reader.next(10), reader.next(10)
+    position = reader.position()
+    reader.close()
+    again = stream.arrow(fields=["size"], live=True, resume=position)
+    assert sizes([again.next(10)]) == list(range(60, 100))
+    assert [m.size for m in stream.cursor(resume=position)] == list(range(60, 100))
+    fill(stream, 5)
+    assert sizes([again.next(10)]) == list(range(5))
+    cursor = stream.cursor(resume=again.position(), live=True)
+    assert cursor.next(0) is None
+    # By symbol there is no position within history.
+    by_symbol = stream.arrow(fields=["size"], order="symbol", live=True)
+    assert by_symbol.position() is None and len(by_symbol.next(10)) > 0
+    with pytest.raises(tapedb.Invalid):
+        stream.arrow(fields=["size"], order="symbol", resume=position).next()
+
+
+def test_a_live_batch_waits_for_more_messages(db, ticks):
+    """With `every`, a batch begins with its first message, and ends when the time is over or it has its rows."""
+    pytest.importorskip("numpy")
+    reader = ticks.arrow(fields=["size"], live=True, history=False, every=3600, rows=10)
+    fill(ticks, 4)
+    assert reader.next(0.05) is None
+    fill(ticks, 4)
+    assert reader.next(0.05) is None and reader.rows == 0
+    # Where the reader stands is before the messages that it holds back.
+    assert [m.size for m in ticks.cursor(live=True, resume=reader.position()).take(100, 10)] == [0, 1, 2, 3] * 2
+    fill(ticks, 4)
+    assert sizes([reader.next(10)]) == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    assert reader.next(0.05) is None
+    reader = ticks.arrow(fields=["size"], live=True, history=False, every=0.05)
+    fill(ticks, 3)
+    assert sizes([reader.next(10)]) == [0, 1, 2]
+
+
+def test_arguments_of_readers_of_batches(ticks):
+    for bad in ({"every": -1}, {"rows": 0}, {"rows": 65_537}, {"history": False}, {"order": "price"}, {"live": True, "every": float("nan")}):
+        with pytest.raises(tapedb.Invalid):
+            ticks.arrow(**bad)
+    with pytest.raises(tapedb.Invalid, match="timeout"):
+        ticks.arrow(live=True).next(-1)
+    finite = ticks.arrow(fields=["size"])
+    assert not finite.live and len(list(finite)) == 1 and finite.ended and finite.next() is None
+    finite.close()
+    assert finite.closed
+    with pytest.raises(tapedb.Closed):
+        finite.next()
+
+
+def test_readers_of_batches_and_what_happens_to_their_stream(any_db):
+    stream = fill(any_db.create("ticks", TICKS))
+    reader = stream.arrow(live=True)
+    assert len(reader.next(10)) == 100
+    any_db.delete("ticks")
+    with pytest.raises(tapedb.Deleted):
+        reader.next(10)
+    other = fill(any_db.create("other", TICKS), 3).arrow(live=True)
+    any_db.close()
+    with pytest.raises(tapedb.Closed):
+        other.next(0)
+
+
+def test_closing_ends_a_wait_for_batches(ticks):
+    reader, raised = ticks.arrow(live=True, history=False), []
+
+    def read():
+        try:
+            next(reader)
+        except tapedb.Closed as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    reader.close()
+    thread.join(60)
+    assert len(raised) == 1
+
+
+def test_a_slow_reader_of_batches_is_told_what_it_missed(db):
+    pytest.importorskip("numpy")
+    stream = db.create("ticks", TICKS, durability="transient", bytes_max=64 << 10)
+    reader = stream.arrow(fields=["size"], live=True, sequences=True)
+    with stream.loader(batch_bytes=1024) as load:
+        for i in range(20_000):
+            load.append("A", i, price=i, size=i)
+    with pytest.raises(tapedb.Missed) as caught:
+        reader.next(1)
+    rest = list(iter(lambda: reader.next(0), None))
+    assert rest[0]["sequence"][0] == caught.value.first_sequence + caught.value.count or rest[0]["sequence"][0] == caught.value.first_sequence
+    assert rest[-1]["size"][-1] == 19_999
+
+
+def test_async_record_batches(db, ticks):
+    pytest.importorskip("numpy")
+
+    async def main():
+        assert sizes([batch async for batch in ticks.arrow(fields=["size"], rows=40)]) == list(range(100))
+        reader, seen = ticks.arrow(fields=["size"], live=True, every=0.01), []
+
+        async def read():
+            async for batch in reader:
+                seen.extend(sizes([batch]))
+                if seen[-1] == 999:
+                    return
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0.05)
+        with ticks.loader() as load:
+            load.append("A", START, price=1, size=999)
+        await asyncio.wait_for(task, 30)
+        assert seen == [*range(100), 999]
+        # A cancelled wait loses nothing, and what was read ahead is not behind the position.
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(reader.anext(), 0.05)
+        fill(ticks, 2)
+        while not await asyncio.get_running_loop().run_in_executor(None, reader._batches._fetch, 1):
+            pass
+        assert [m.size for m in ticks.cursor(live=True, resume=reader.position()).take(9, 10)] == [0, 1]
+        assert sizes([await reader.anext()]) == [0, 1]
+        reader.close()
+        with pytest.raises(tapedb.Closed):
+            await reader.anext()
+
+    asyncio.run(main())

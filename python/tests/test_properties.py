@@ -209,6 +209,64 @@ def test_a_position_is_exact_wherever_it_is_taken(taken, batch, is_live):
         assert seen + rest == whole
 
 
+@COMMON
+@given(st.integers(0, 60), st.integers(1, 40), st.integers(0, 5), st.booleans(), st.booleans())
+def test_batches_are_the_messages_and_their_positions_are_exact(count, rows, taken, is_live, is_sealed):
+    """Readers of record batches return what a cursor returns, and go on behind any of their batches."""
+    pytest.importorskip("numpy")
+    with tempfile.TemporaryDirectory() as path, tapedb.open(path) as db:
+        stream = db.create("x", "message X { n: u32 }")
+        with stream.loader() as load:
+            for n in range(count):
+                load.append("AB"[n % 2], (n * 7) % 13, n=n)
+        if is_sealed:
+            stream.seal()
+        numbers = lambda batch: list(zip(batch["sequence"].tolist(), batch["n"].tolist(), batch["symbol"].tolist()))  # noqa: E731
+        reader, seen = stream.arrow(rows=rows, live=is_live, sequences=True), []
+        for _ in range(taken):
+            batch = reader.next(0)
+            if batch is None:
+                break
+            assert 1 <= len(batch) <= rows
+            seen += numbers(batch)
+        position = reader.position()
+        with stream.loader() as load:
+            load.append("C", 0, n=1000)
+        late = [(count, 1000, "C")]
+        live = stream.arrow(resume=position, live=True, sequences=True)
+        rest = [row for batch in iter(lambda: live.next(0), None) for row in numbers(batch)]
+        whole = [(m.sequence, m.n, m.symbol) for m in stream.cursor() if m.n != 1000]
+        assert seen + rest == whole + late
+        assert [(m.sequence, m.n, m.symbol) for m in iter(lambda c=stream.cursor(resume=position, live=True): c.next(0), None)] == rest
+
+
+@COMMON
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=6), st.none() | st.integers(0, 2399), st.sampled_from(["size", "price", "symbol", "time"]), st.booleans())
+def test_a_table_in_pieces_is_stored_whole_or_not_at_all(pieces, bad, column, is_slow):
+    """Whatever the pieces, whichever row does not fit: the row is named, and nothing is stored."""
+    pa = pytest.importorskip("pyarrow")
+    total = sum(pieces)
+    columns = {"time": list(range(total)), "symbol": ["A"] * total, "price": [n / 4 for n in range(total)], "size": list(range(total))}
+    is_bad = bad is not None and bad < total
+    if is_bad:
+        columns[column][bad] = {"size": 1 << 40, "price": float("inf"), "symbol": "", "time": None}[column]
+    # Integers of another width are not slices of the loader: they go value by value.
+    size = pa.array(columns["size"], pa.int64() if is_slow or is_bad else pa.uint32())
+    table = pa.table({**columns, "time": pa.array(columns["time"], pa.timestamp("ns", "UTC")), "size": size})
+    starts = [sum(pieces[:n]) for n in range(len(pieces))]
+    table = pa.concat_tables([table.slice(start, length) for start, length in zip(starts, pieces)])
+    with tempfile.TemporaryDirectory() as path, tapedb.open(path) as db:
+        stream = db.create("x", "message X { price: decimal64, size: u32 }")
+        with stream.loader() as load:
+            try:
+                assert load.append_table(table) == total and not is_bad
+            except tapedb.SchemaMismatch as error:
+                assert is_bad and (error.field, error.row) == (column, bad)
+                assert load.count == load.pending == 0
+        assert [m.size for m in stream.cursor()] == ([] if is_bad else list(range(total)))
+        assert stream.symbols() == ([] if is_bad else ["A"])
+
+
 def test_bad_schemas_and_positions_are_errors():
     @COMMON
     @given(TEXT | st.text("message record enum X { } : , i64 <>|=?\n", max_size=60))

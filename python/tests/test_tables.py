@@ -240,6 +240,86 @@ def test_a_table_that_does_not_fit_is_not_half_stored(any_db, change, field, row
     assert list(stream.cursor()) == []
 
 
+def in_pieces(rows, pieces=5, **changed):
+    """A table of several record batches, with some values changed by column and row."""
+    columns = frame(rows)
+    for name, (row, value) in changed.items():
+        columns[name][row] = value
+    table = pa.table({**columns, "time": pa.array(columns["time"], pa.timestamp("ns", "UTC"))})
+    size = rows // pieces
+    return pa.concat_tables([table.slice(at, size) for at in range(0, rows, size)])
+
+
+BAD_IN_THE_LAST_PIECE = [
+    {"size": (49, -1)},
+    {"price": (49, float("nan"))},
+    {"symbol": (49, "")},
+    {"symbol": (49, "x" * 256)},
+    {"time": (49, None)},
+    {"size": (49, 1 << 40)},
+]
+
+
+@pytest.mark.parametrize("changed", BAD_IN_THE_LAST_PIECE)
+@pytest.mark.parametrize("shape", [lambda table: table, pl.from_arrow, lambda table: table.to_reader()], ids=["table", "polars", "reader"])
+def test_of_a_table_in_pieces_all_or_nothing_is_stored(any_db, changed, shape):
+    """The row is that of the whole table, and no symbol, message or row of an earlier piece is left."""
+    stream = any_db.create("ticks", TICKS)
+    table = in_pieces(50, **changed)
+    assert table.column(0).num_chunks == 5
+    (field, (row, _)), = changed.items()
+    with stream.loader() as load:
+        with pytest.raises(tapedb.SchemaMismatch) as caught:
+            load.append_table(shape(table))
+        assert (caught.value.field, caught.value.row) == (field, row), caught.value
+        assert load.pending == 0 and load.count == 0
+        assert load.append_table(shape(in_pieces(50))) == 50
+    assert [m.size for m in stream.cursor()] == list(range(50))
+
+
+def test_a_table_may_be_appended_piece_by_piece(any_db):
+    """`whole=False` is for readers that do not fit into memory: a batch is taken when the one before it was appended."""
+    stream, taken = any_db.create("ticks", TICKS), []
+    table = in_pieces(50, size=(49, -1))
+
+    def batches():
+        for batch in table.to_batches():
+            taken.append(load.count)
+            yield batch
+
+    with stream.loader() as load:
+        reader = pa.RecordBatchReader.from_batches(table.schema, batches())
+        with pytest.raises(tapedb.SchemaMismatch) as caught:
+            load.append_table(reader, whole=False)
+        assert (caught.value.field, caught.value.row, load.count) == ("size", 49, 40)
+    assert taken == [0, 10, 20, 30, 40] and [m.size for m in stream.cursor()] == list(range(40))
+
+
+def test_pieces_out_of_order_are_refused_whole(any_db):
+    stream = any_db.create("refusing", TICKS, late="refuse")
+    table = in_pieces(50)
+    with stream.loader() as load:
+        with pytest.raises(tapedb.SchemaMismatch, match="late") as caught:
+            load.append_table(pa.concat_tables([table.slice(10, 40), table.slice(0, 10)]))
+        assert (caught.value.field, caught.value.row) == ("time", 40) and load.count == 0
+        assert load.append_table(table) == 50
+    assert [m.size for m in stream.cursor()] == list(range(50))
+
+
+def test_an_error_of_a_reader_stores_nothing(db):
+    stream, table = db.create("ticks", TICKS), in_pieces(50)
+
+    def batches():
+        yield from table.to_batches()[:3]
+        raise RuntimeError("the source failed")
+
+    with stream.loader() as load:
+        with pytest.raises(tapedb.Error, match="the source failed"):
+            load.append_table(pa.RecordBatchReader.from_batches(table.schema, batches()))
+        assert load.count == 0
+    assert list(stream.cursor()) == []
+
+
 def test_unsorted_and_empty_tables(db):
     stream = db.create("ticks", TICKS)
     columns = frame()

@@ -92,12 +92,9 @@ impl Plan {
         let mut range = (min, max);
         loop {
             let histogram = Histogram::of(values, range);
-            let Some((cost, window)) = histogram.cheapest_window(values.len(), (min, max)) else {
-                return best;
-            };
+            let (cheapest, is_in_one_part) = histogram.cheapest_window(values.len(), (min, max));
+            let Some((cost, window)) = cheapest else { return best };
             let is_worth_it = cost < best.cost + EXCEPTIONS_MAX;
-            let is_in_one_part =
-                histogram.width > 0 && histogram.fullest_window(histogram.width, values.len()).is_some();
             if !is_worth_it && !is_in_one_part {
                 return best;
             }
@@ -220,15 +217,22 @@ impl Histogram {
         Self { below, start, end, width }
     }
 
-    /// The window that makes the group cheapest, and about its cost, where not too many of `count` values are outside.
-    fn cheapest_window(&self, count: usize, (min, max): (i64, i64)) -> Option<(usize, (i64, i64))> {
-        let widths = (self.width..range_width(self.start, self.end)).rev();
-        let windows = widths.map_while(|width| Some((width, self.fullest_window(width, count)?)));
-        let costed = windows.map(|(width, (exceptions, window))| {
+    /// The window that makes the group cheapest, and about its cost, where not too many of `count` values are outside; and whether
+    /// so many are in a single part, which can be divided again.
+    fn cheapest_window(&self, count: usize, (min, max): (i64, i64)) -> (Option<(usize, (i64, i64))>, bool) {
+        let mut cheapest: Option<(usize, (i64, i64))> = None;
+        for width in (self.width..range_width(self.start, self.end)).rev() {
+            // A narrower window has no fewer values outside.
+            let Some((exceptions, window)) = self.fullest_window(width, count) else {
+                return (cheapest, false);
+            };
             let size = exception_width(min, window.0).max(exception_width(max, window.0));
-            (cost_with_exceptions(count, width as u8, exceptions, size), window)
-        });
-        costed.min_by_key(|&(cost, _)| cost)
+            let cost = cost_with_exceptions(count, width as u8, exceptions, size);
+            if cheapest.is_none_or(|(least, _)| cost < least) {
+                cheapest = Some((cost, window));
+            }
+        }
+        (cheapest, self.width > 0)
     }
 
     /// Exceptions, first and last value of the window of `width` bits that holds most values, unless too many of `count` are outside.
@@ -237,7 +241,10 @@ impl Histogram {
         let (starts, ends) =
             (self.below.first_chunk::<PARTS>()?, self.below[parts..].first_chunk::<PARTS>()?);
         // Windows that reach beyond the range hold no more than the last one that does not, which stands before them.
-        let inside: [u8; PARTS] = std::array::from_fn(|first| ends[first] - starts[first]);
+        let mut inside = [0u8; PARTS];
+        for ((inside, end), start) in inside.iter_mut().zip(ends).zip(starts) {
+            *inside = end.wrapping_sub(*start);
+        }
         let fullest = inside.iter().copied().fold(0, u8::max);
         let exceptions = count - usize::from(fullest);
         if exceptions > EXCEPTIONS_MAX {

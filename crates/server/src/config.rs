@@ -118,7 +118,7 @@ pub struct Limits {
     pub heartbeat_ms: u64,
     /// Bytes of a frame. A longer one closes the connection.
     pub frame_bytes_max: usize,
-    /// Watches (live cursors) and loaders of one connection together. Further ones are refused.
+    /// Watches (live cursors) and loaders of one connection together. A further one closes the connection.
     pub channels_max: usize,
     /// Watches of one user, over all of the user's connections, unless the users file sets another limit. Further ones
     /// are refused.

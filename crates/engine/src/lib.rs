@@ -52,7 +52,7 @@ pub use stream::Stream;
 pub use stream::census::Census;
 pub use stream::events::Ordered;
 pub use stream::observe::{Observer, Observing};
-pub use stream::order::Order;
+pub use stream::order::WriteOrder;
 pub use stream::recovery::StreamRecovery;
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::stats::StreamStats;

@@ -7,16 +7,16 @@
 //! disk.
 //!
 //! Always true: a [`GrowingFile`] is cut only while nothing is preallocated for it, and requests made before a cut are not
-//! executed after it. A window lies within the file, and its pages are in memory and writable.
+//! executed after it. A mapped range lies within the file, and its pages are in memory and writable.
 
 use crate::storage::{FileId, StorageFile};
+use mapped::MappedRange;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-use window::Window;
 
 /// Bytes a second above which nothing is mapped. Such writers use large batches: populating pages in advance then costs
 /// more than system calls.
@@ -36,9 +36,9 @@ struct Inner {
 #[derive(Default)]
 struct Space {
     /// Where writes go now, and where they go when that is full.
-    windows: [Option<Window>; 2],
-    /// A full window. Unmapping takes far longer than a write, so the preallocating thread does it.
-    full: Option<Window>,
+    mapped: [Option<MappedRange>; 2],
+    /// A full range. Unmapping takes far longer than a write, so the preallocating thread does it.
+    full: Option<MappedRange>,
     /// Offset and time of the last request.
     requested: Option<(u64, Instant)>,
     /// How often the file has been cut: a request from before a cut is dropped.
@@ -89,7 +89,7 @@ impl StorageFile for GrowingFile {
             let mut space = lock(&self.0.space);
             space.cuts += 1;
             // Before the file is cut: writing to a page that no longer exists ends the process.
-            (space.windows, space.full) = ([None, None], None);
+            (space.mapped, space.full) = ([None, None], None);
         }
         StorageFile::truncate(&self.0.file, len)
     }
@@ -134,20 +134,20 @@ impl Request {
         if system::allocate(&inner.file, &self.range).is_err() || !self.is_mapped {
             return;
         }
-        if let Ok(Some(window)) = Window::open(&inner.file, self.range) {
-            lock(&inner.space).add(window);
+        if let Ok(Some(range)) = MappedRange::open(&inner.file, self.range) {
+            lock(&inner.space).add(range);
         }
     }
 }
 
 impl Space {
-    /// Copies bytes to their offset in the file, if that lies within a window.
+    /// Copies bytes to their offset in the file, if that lies within a mapped range.
     fn copy(&mut self, bytes: &[u8], offset: u64) -> bool {
-        let [now, next] = &mut self.windows;
+        let [now, next] = &mut self.mapped;
         if next.as_ref().is_some_and(|next| next.holds(bytes, offset)) {
             self.full = std::mem::replace(now, next.take());
         }
-        now.as_mut().is_some_and(|window| window.copy(bytes, offset))
+        now.as_mut().is_some_and(|range| range.copy(bytes, offset))
     }
 
     /// Records a request. Returns how often the file has been cut, and the bytes and time since the request before.
@@ -158,10 +158,10 @@ impl Space {
         (self.cuts, since)
     }
 
-    fn add(&mut self, window: Window) {
-        let [now, next] = &mut self.windows;
+    fn add(&mut self, range: MappedRange) {
+        let [now, next] = &mut self.mapped;
         let free = if now.is_none() { now } else { next };
-        *free = Some(window);
+        *free = Some(range);
     }
 }
 
@@ -170,7 +170,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-mod window {
+mod mapped {
     use super::system;
     use memmap2::{Advice, MmapOptions, MmapRaw};
     use std::fs::File;
@@ -178,12 +178,12 @@ mod window {
     use std::ops::Range;
 
     /// A mapped range of a file whose pages are in memory.
-    pub(super) struct Window {
+    pub(super) struct MappedRange {
         map: MmapRaw,
         start: u64,
     }
 
-    impl Window {
+    impl MappedRange {
         /// Maps the range, which is within the file; `None` where that is not safe.
         pub fn open(file: &File, range: Range<u64>) -> io::Result<Option<Self>> {
             if !system::writes_in_place(file)? {
@@ -223,15 +223,15 @@ mod window {
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-mod window {
+mod mapped {
     use std::fs::File;
     use std::io;
     use std::ops::Range;
 
     /// On other systems nothing is mapped.
-    pub(super) enum Window {}
+    pub(super) enum MappedRange {}
 
-    impl Window {
+    impl MappedRange {
         pub fn open(_: &File, _: Range<u64>) -> io::Result<Option<Self>> {
             Ok(None)
         }
@@ -328,8 +328,8 @@ mod tests {
         assert_eq!(StorageFile::len(&file).unwrap(), 300);
     }
 
-    fn windows(file: &GrowingFile) -> usize {
-        lock(&file.0.space).windows.iter().flatten().count()
+    fn mapped_count(file: &GrowingFile) -> usize {
+        lock(&file.0.space).mapped.iter().flatten().count()
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         file.write_at(&[7; 100], 0).unwrap();
         file.reserve(100..9000, false);
         wait(&file, 9000);
-        assert_eq!(windows(&file), 0);
+        assert_eq!(mapped_count(&file), 0);
         clear_requests(&file);
         file.reserve(9000..20_000, true);
         wait(&file, 20_000);
@@ -375,9 +375,9 @@ mod tests {
                 "the file system does not write to allocated blocks in place; nothing is mapped",
             );
         }
-        assert_eq!(windows(&file), 1);
+        assert_eq!(mapped_count(&file), 1);
         file.truncate(100).unwrap();
-        assert_eq!((windows(&file), content(&file)), (0, vec![7; 100]));
+        assert_eq!((mapped_count(&file), content(&file)), (0, vec![7; 100]));
         file.write_at(&[8; 50], 100).unwrap();
         assert_eq!(StorageFile::len(&file).unwrap(), 150);
     }

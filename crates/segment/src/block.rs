@@ -1,7 +1,7 @@
 //! The bytes of a block in memory, each column checked before it is used.
 
 use crate::column;
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::head::{Head, OWN, crc32c, u32_at};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ impl Block {
                 (u64::from(self.head.bytes) + u64::from(self.head.chunk_bytes), self.bytes.len() as u64);
             match need == have {
                 true => Ok(()),
-                false => Err(Damage::new(Part::Block, 0, Flaw::Short { need, have })),
+                false => Err(Damage::new(DamagedPart::Block, 0, Flaw::Short { need, have })),
             }
         });
         self.missing.clear();
@@ -106,13 +106,13 @@ impl Block {
         let type_id = self.head.groups.get(usize::from(group)).map(|group| group.type_id);
         let offset = self.head.chunk(group, column).map_or(0, |chunk| chunk.offset.into());
         let type_id = type_id.filter(|_| group != OWN);
-        self.placed(Damage::new(Part::Column { type_id, column }, offset, flaw))
+        self.placed(Damage::new(DamagedPart::Column { type_id, column }, offset, flaw))
     }
 
     /// The damage of the head.
     #[cold]
     pub(crate) fn head_damage(&self, what: &'static str, need: u64, have: u64) -> Damage {
-        self.placed(Damage::new(Part::Block, 0, Flaw::Mismatch { what, need, have }))
+        self.placed(Damage::new(DamagedPart::Block, 0, Flaw::Mismatch { what, need, have }))
     }
 
     /// The checksum of the head, as stored.

@@ -68,12 +68,12 @@ pub struct BlockBuilder {
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
     habits: Habits,
-    places: Habit<Places>,
+    lane_form: Habit<LaneForm>,
 }
 
 /// How the lanes of rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Places {
+enum LaneForm {
     /// The rows of each lane.
     ByLane,
     /// The lane of each row.
@@ -249,7 +249,7 @@ impl BlockBuilder {
     pub(crate) fn write(&mut self, plan: &Plan, content: Option<u64>, out: &mut Vec<u8>) {
         self.lanes();
         let Self { lanes: LaneOrder { lanes, lane_of, order, .. }, rows, learned, options, .. } = self;
-        let Learned { habits, places } = learned;
+        let Learned { habits, lane_form } = learned;
         let source = rows.source();
         let mut chunks =
             Chunks { tier: options.tier, habits, type_id: OWN, list: Vec::new(), bytes: Vec::new() };
@@ -257,7 +257,7 @@ impl BlockBuilder {
         let is_cut = cut.windows(2).any(|pair| pair[0][0].type_id == pair[1][0].type_id);
         write_order(source, is_cut, &mut chunks);
         let by_lane =
-            lanes.len() > 1 && (is_cut || !write_lane_of(lanes, lane_of, order, places, &mut chunks));
+            lanes.len() > 1 && (is_cut || !write_lane_of(lanes, lane_of, order, lane_form, &mut chunks));
         let (mut groups, mut rest) = (Vec::new(), &order[..]);
         for (index, lanes) in cut.into_iter().enumerate() {
             let first = lanes[0];
@@ -418,7 +418,7 @@ fn write_lane_of(
     lanes: &[Lane],
     lane_of: &[u16],
     order: &[u16],
-    habit: &mut Habit<Places>,
+    habit: &mut Habit<LaneForm>,
     chunks: &mut Chunks,
 ) -> bool {
     let size = |values: &[u16], ends: &[u32]| {
@@ -428,17 +428,17 @@ fn write_lane_of(
         bytes.len()
     };
     let rows = order.len();
-    let places = habit.usual().unwrap_or_else(|| {
+    let form = habit.usual().unwrap_or_else(|| {
         let by_row = size(lane_of, &[rows as u32]);
         let by_lane = size(order, &ends_of(lanes));
         // The rows of one lane are found faster where they are listed: that is worth two bytes for each lane.
         match by_lane <= by_row + by_row / 16 + 2 * lanes.len() {
-            true => habit.learn(Places::ByLane, rows, by_lane),
-            false => habit.learn(Places::ByRow, rows, by_row),
+            true => habit.learn(LaneForm::ByLane, rows, by_lane),
+            false => habit.learn(LaneForm::ByRow, rows, by_row),
         }
-        habit.usual().unwrap_or(Places::ByLane)
+        habit.usual().unwrap_or(LaneForm::ByLane)
     });
-    if places == Places::ByRow {
+    if form == LaneForm::ByRow {
         let start = chunks.bytes.len();
         let lane_of: Vec<i64> = lane_of.iter().map(|lane| i64::from(*lane)).collect();
         chunks.add(OWN, own::LANE.into(), None, |tier, habit, out| {
@@ -449,7 +449,7 @@ fn write_lane_of(
         // Only how often the choice is made again matters: its cost is spread over the record types.
         habit.holds(rows, 0);
     }
-    places == Places::ByRow
+    form == LaneForm::ByRow
 }
 
 /// Whether nearly all times have the same step from the one before as that one from its own.

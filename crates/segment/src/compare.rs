@@ -1,7 +1,7 @@
 //! Compares what the fast decoder gives of a block with what the reference decoder gives.
 
 use crate::block::Block;
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::plan::Plan;
 use crate::prove::compare_rows;
 use crate::reference;
@@ -31,7 +31,7 @@ impl Block {
             return Ok(());
         }
         let compared = self.check_reference(plan, rows);
-        compared.map_err(|_| self.placed(Damage::new(Part::Block, 0, Flaw::Reference)))
+        compared.map_err(|_| self.placed(Damage::new(DamagedPart::Block, 0, Flaw::Reference)))
     }
 
     /// All rows with their bodies, as the reference decoder gives them, if they have the checksum of the block's content.

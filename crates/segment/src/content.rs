@@ -5,7 +5,7 @@
 //! CRC-64/NVME of the headers of all rows in order, [`ROW_BYTES`] each, and then of all bodies in order.
 
 use crate::block::Block;
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::row::RowHeader;
 use crate::rows::Rows;
 use crate::source::Source;
@@ -54,7 +54,7 @@ impl Block {
         if need == have {
             return Ok(true);
         }
-        Err(self.placed(Damage::new(Part::Block, 0, Flaw::Content { need, have })))
+        Err(self.placed(Damage::new(DamagedPart::Block, 0, Flaw::Content { need, have })))
     }
 }
 

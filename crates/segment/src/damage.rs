@@ -56,7 +56,7 @@ pub enum Flaw {
 
 /// The damaged part of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DamagedPart {
     /// The file's header.
     Header,
     /// The footer, or the trailer that points to it.
@@ -76,7 +76,7 @@ pub enum Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
     /// The part.
-    pub part: Part,
+    pub part: DamagedPart,
     /// Index of the block in its segment; `None`: a part of the file, or a block without a file.
     pub block: Option<u32>,
     /// Offset of the part: in the file, or in the block if `block` is `None`.
@@ -87,7 +87,7 @@ pub struct Damage {
 
 impl Damage {
     #[cold]
-    pub(crate) fn new(part: Part, offset: u64, flaw: Flaw) -> Self {
+    pub(crate) fn new(part: DamagedPart, offset: u64, flaw: Flaw) -> Self {
         Self { part, block: None, offset, flaw }
     }
 
@@ -130,11 +130,13 @@ impl fmt::Display for Damage {
             write!(f, "block {block}, ")?;
         }
         match self.part {
-            Part::Header => write!(f, "file header"),
-            Part::Footer => write!(f, "file footer"),
-            Part::Block => write!(f, "head"),
-            Part::Column { type_id: Some(id), column } => write!(f, "column {column} of record type {id}"),
-            Part::Column { type_id: None, column } => write!(f, "column {column} of the rows"),
+            DamagedPart::Header => write!(f, "file header"),
+            DamagedPart::Footer => write!(f, "file footer"),
+            DamagedPart::Block => write!(f, "head"),
+            DamagedPart::Column { type_id: Some(id), column } => {
+                write!(f, "column {column} of record type {id}")
+            }
+            DamagedPart::Column { type_id: None, column } => write!(f, "column {column} of the rows"),
         }?;
         write!(f, " at offset {}: {}", self.offset, self.flaw)
     }

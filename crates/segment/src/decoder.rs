@@ -695,11 +695,11 @@ impl Decoder {
         block: &Block,
         type_id: u16,
         symbols: Option<&[u32]>,
-    ) -> Result<Places<'_>, Damage> {
+    ) -> Result<PlacesBySymbol<'_>, Damage> {
         let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
         self.order.select(block, &selection, &mut self.scratch)?;
         self.order.read_places_only(block, &mut self.scratch)?;
-        Ok(Places { order: &self.order, count: block.head().count as usize })
+        Ok(PlacesBySymbol { order: &self.order, count: block.head().count as usize })
     }
 
     /// Replaces `lanes` by record type, symbol and number of rows of each lane, of at least the record types and symbols of
@@ -722,12 +722,12 @@ impl Decoder {
 
 /// Rows of a block, those of one symbol after those of another.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct PlacesBySymbol<'a> {
     order: &'a Order,
     count: usize,
 }
 
-impl Places<'_> {
+impl PlacesBySymbol<'_> {
     /// Replaces `out` by what `rows`, which has an entry for each row of the block, has in these places.
     ///
     /// # Panics

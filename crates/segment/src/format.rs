@@ -1,7 +1,7 @@
 //! The bytes of a segment file outside its blocks: header, footer, trailer. See `docs/format/segment.md`.
 
 use crate::column::{take, take_array};
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::head::Head;
 use tapedb_codec::bytes::{check_layout, crc32c, u16_at, u32_at, u64_at};
 
@@ -142,7 +142,7 @@ impl SegmentHeader {
 
     /// Reads the first [`HEADER_BYTES`]; returns length and checksum of the schema after them too.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, usize, u32), Damage> {
-        let damage = |flaw| Damage::new(Part::Header, 0, flaw);
+        let damage = |flaw| Damage::new(DamagedPart::Header, 0, flaw);
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(damage(Flaw::Short { need: HEADER_BYTES as u64, have: bytes.len() as u64 }));
         };
@@ -251,7 +251,7 @@ pub(crate) fn read_footer(
     read_blocks(footer, front, offset)
         .and_then(|blocks| Ok((read_symbols(footer, blocks.1, blocks.0.len() as u32)?, blocks.0)))
         .map(|(symbols, blocks)| (blocks, symbols))
-        .map_err(|flaw| Damage::new(Part::Footer, offset, flaw))
+        .map_err(|flaw| Damage::new(DamagedPart::Footer, offset, flaw))
 }
 
 fn read_blocks(bytes: &mut &[u8], front: u64, offset: u64) -> Result<(Vec<BlockEntry>, u32), Flaw> {
@@ -342,7 +342,7 @@ impl Trailer {
     /// Reads the end of a file of `file_len` bytes.
     pub fn read(bytes: &[u8], file_len: u64) -> Result<Self, Damage> {
         let offset = file_len.saturating_sub(TRAILER_BYTES as u64);
-        let damage = |flaw| Damage::new(Part::Footer, offset, flaw);
+        let damage = |flaw| Damage::new(DamagedPart::Footer, offset, flaw);
         let Some(trailer) = bytes.first_chunk::<TRAILER_BYTES>() else {
             return Err(damage(Flaw::Short { need: TRAILER_BYTES as u64, have: bytes.len() as u64 }));
         };

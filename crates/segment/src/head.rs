@@ -1,6 +1,6 @@
 //! The head of a block: its content and the positions of its columns, at most a few bytes for each thousand rows.
 
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use std::ops::Range;
 pub(crate) use tapedb_codec::bytes::{crc32c, u16_at, u32_at, u64_at};
 
@@ -290,5 +290,5 @@ fn check(what: &'static str, need: u64, have: u64, holds: bool) -> Result<(), Da
 }
 
 fn damage(flaw: Flaw) -> Damage {
-    Damage::new(Part::Block, 0, flaw)
+    Damage::new(DamagedPart::Block, 0, flaw)
 }

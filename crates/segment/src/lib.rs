@@ -58,8 +58,8 @@ mod writer;
 
 pub use block::Block;
 pub use builder::{BlockBuilder, BlockOptions, Learned};
-pub use damage::{Damage, Flaw, Part};
-pub use decoder::{Decoder, Places, Selection};
+pub use damage::{Damage, DamagedPart, Flaw};
+pub use decoder::{Decoder, PlacesBySymbol, Selection};
 pub use encoding::Tier;
 pub use error::SegmentError;
 pub use format::{

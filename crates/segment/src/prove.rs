@@ -3,7 +3,7 @@
 //! The decoded bytes are those that go to the file. [`Proof`] proves later that the file has these bytes.
 
 use crate::block::Block;
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::decoder::{Decoder, Selection};
 use crate::error::SegmentError;
 use crate::format::BlockEntry;
@@ -233,7 +233,7 @@ impl Proof {
         let (need, have) = (self.blocks.len() as u64, segment.blocks().len() as u64);
         if need != have {
             let flaw = Flaw::Mismatch { what: "blocks in the file read back", need, have };
-            return Err(Damage::new(Part::Footer, 0, flaw).into());
+            return Err(Damage::new(DamagedPart::Footer, 0, flaw).into());
         }
         let mut block = Block::new();
         for (index, (entry, crc)) in self.blocks.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Reads a segment: its index first, then the requested blocks.
 
 use crate::block::Block;
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::decoder::Selection;
 use crate::error::SegmentError;
 use crate::format::{
@@ -348,7 +348,7 @@ pub(crate) fn read_header<R: ReadAt>(
     read(file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
     let (header, length, crc) = SegmentHeader::read(&bytes)?;
     let front = HEADER_BYTES as u64 + length as u64;
-    let damage = |flaw| Damage::new(Part::Header, HEADER_BYTES as u64, flaw);
+    let damage = |flaw| Damage::new(DamagedPart::Header, HEADER_BYTES as u64, flaw);
     if front > size {
         return Err(damage(Flaw::Short { need: front, have: size }).into());
     }
@@ -375,20 +375,20 @@ pub(crate) fn read_index<R: ReadAt>(
     read(file, offset, trailer.footer_len as usize, &mut bytes)?;
     let (need, have) = (crc32c(&bytes), trailer.footer_crc);
     if need != have {
-        return Err(Damage::new(Part::Footer, offset, Flaw::Checksum { need, have }).into());
+        return Err(Damage::new(DamagedPart::Footer, offset, Flaw::Checksum { need, have }).into());
     }
     let front = front.unwrap_or_else(|| first_block(&bytes, offset));
     let (blocks, symbols) = read_footer(&bytes, front, offset)?;
     let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
     if sum != trailer.message_count {
         let flaw = Flaw::Mismatch { what: "messages", need: trailer.message_count, have: sum };
-        return Err(Damage::new(Part::Footer, offset, flaw).into());
+        return Err(Damage::new(DamagedPart::Footer, offset, flaw).into());
     }
     Ok((blocks, symbols))
 }
 
 pub(crate) fn plan_of(schema: &str) -> Result<Plan, Damage> {
-    let damage = || Damage::new(Part::Header, HEADER_BYTES as u64, Flaw::Schema);
+    let damage = || Damage::new(DamagedPart::Header, HEADER_BYTES as u64, Flaw::Schema);
     let schema = schema.parse().map_err(|_| damage())?;
     Layouts::new(schema).map(Plan::new).map_err(|_| damage())
 }

@@ -155,13 +155,13 @@ struct Shredder<'a, 'b> {
 }
 
 /// Where values lie.
-struct Places {
+struct Locations {
     starts: Vec<u32>,
     /// Only for values whose ends are not implied.
     ends: Vec<u32>,
 }
 
-impl Places {
+impl Locations {
     fn pick(&self, members: &[u32]) -> Self {
         let ends = if self.ends.is_empty() { Vec::new() } else { pick(&self.ends, members) };
         Self { starts: pick(&self.starts, members), ends }
@@ -228,14 +228,14 @@ impl Shredder<'_, '_> {
         }
     }
 
-    fn contents(&self, node: &RecordNode, field: &FieldNode, bodies: &[u32]) -> Places {
+    fn contents(&self, node: &RecordNode, field: &FieldNode, bodies: &[u32]) -> Locations {
         let start = |body: &u32| body + field.before.map_or(node.fixed, |before| self.u32_at(body + before));
         let end = |body: &u32| body + self.u32_at(body + field.offset);
         let ends = match field.node {
             Node::Bytes { .. } => bodies.iter().map(end).collect(),
             _ => Vec::new(),
         };
-        Places { starts: bodies.iter().map(start).collect(), ends }
+        Locations { starts: bodies.iter().map(start).collect(), ends }
     }
 
     /// Writes which values are null, and gives the others; `None` if none is.
@@ -278,7 +278,7 @@ impl Shredder<'_, '_> {
         Some((members, child))
     }
 
-    fn content(&mut self, node: &Node, contents: &Places, level: &Level) {
+    fn content(&mut self, node: &Node, contents: &Locations, level: &Level) {
         if contents.starts.is_empty() {
             return;
         }
@@ -316,7 +316,7 @@ impl Shredder<'_, '_> {
         self.chunks.add_ints(self.group, column, &wide, &level.ends);
         let mut child = Level::default();
         child.expand(level, &counts);
-        let mut items = Places { starts: Vec::with_capacity(child.count), ends: Vec::new() };
+        let mut items = Locations { starts: Vec::with_capacity(child.count), ends: Vec::new() };
         let mut nulls = Vec::new();
         for (content, count) in contents.iter().zip(&counts) {
             self.items(item, *content, *count, &mut items, &mut nulls);
@@ -328,7 +328,7 @@ impl Shredder<'_, '_> {
     }
 
     /// Appends the content of each item of an array, and which are null if they may be.
-    fn items(&self, item: &ItemNode, content: u32, count: u32, items: &mut Places, nulls: &mut Vec<bool>) {
+    fn items(&self, item: &ItemNode, content: u32, count: u32, items: &mut Locations, nulls: &mut Vec<bool>) {
         let (bitmap, needs_ends) = (content + 4, matches!(item.node, Node::Bytes { .. }));
         let mut at = bitmap + if item.presence.is_some() { count.div_ceil(8) } else { 0 };
         for i in 0..count {

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::scratch::ScratchDir;
-use super::stages::Process;
+use super::stages::Worker;
 use super::steps::BATCH;
 use crate::content::fields_of;
 use crate::pool::{Tally, bars_pool, load};
@@ -25,7 +25,7 @@ pub fn measure(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure>
     let expected = fill(&dir.0, streams, each, ui)?;
     let case = format!("merge.{streams}");
     for _ in 0..args.runs {
-        let (_process, answer) = Process::start("merge", &dir.0, expected.messages)?;
+        let (_process, answer) = Worker::start("merge", &dir.0, expected.messages)?;
         let found = Tally { messages: answer[0], sum: answer[1] };
         if found != expected {
             return Err(Failure::new(format!("wrote {expected:?}, read {found:?}; please report this")));

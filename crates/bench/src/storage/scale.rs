@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::scratch::ScratchDir;
-use super::stages::{Process, bars};
+use super::stages::{Worker, bars};
 use super::steps::{BATCH, check, rate, read_all};
 use crate::content::fields_of;
 use crate::pool::{Tally, bars_pool, load, tally_of_symbol};
@@ -48,7 +48,7 @@ fn one(args: &Args, messages: u64, suffix: &str, report: &mut Report, ui: &Ui) -
         rate(report, &format!("scale.read.rows{suffix}"), messages, started);
     }
     for _ in 0..args.runs {
-        let (_process, answer) = Process::start("read", &dir.0, messages)?;
+        let (_process, answer) = Worker::start("read", &dir.0, messages)?;
         let found = Tally { messages: answer[0], sum: answer[1] };
         if found != expected {
             return Err(Failure::new(format!("wrote {expected:?}, read {found:?}; please report this")));
@@ -57,7 +57,7 @@ fn one(args: &Args, messages: u64, suffix: &str, report: &mut Report, ui: &Ui) -
     }
     drop(dir);
     let dir = ScratchDir::beside(&args.db, "killed");
-    let (process, answer) = Process::start("load", &dir.0, messages)?;
+    let (process, answer) = Worker::start("load", &dir.0, messages)?;
     drop(process);
     // Once: opening repairs the files after the kill, so a second time would measure something else.
     let expected = Tally { messages: answer[0], sum: answer[1] };

@@ -63,11 +63,11 @@ fn memory_max_bytes() -> u64 {
 }
 
 /// A worker process.
-pub struct Process {
+pub struct Worker {
     child: Child,
 }
 
-impl Process {
+impl Worker {
     /// Starts it, and waits for its first answer.
     pub fn start(stage: &str, db: &Path, messages: u64) -> Result<(Self, Vec<u64>), Failure> {
         let failed = |what: String| Failure::new(format!("a worker of the benchmark: {what}; try again"));
@@ -89,7 +89,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for Worker {
     fn drop(&mut self) {
         // SIGKILL: the worker closes nothing.
         let _ = self.child.kill();

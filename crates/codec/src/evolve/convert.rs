@@ -6,8 +6,8 @@
 
 use super::error::EvolveError;
 use super::plan::{
-    Alternatives, ArrayChange, Bit, Content, Conversion, Frame, Item, Number, RecordPlan, Slot, Source,
-    Symbols, record_name,
+    AlternativesPlan, ArrayChange, Bit, ContentPlan, ContentSource, Conversion, Frame, Item, Number,
+    RecordPlan, Slot, Symbols, record_name,
 };
 use super::{EVOLVED_BYTES_MAX, Evolution};
 use crate::array::{COUNT_WIDTH, EMPTY_RECORD_ITEM, Header, no_trailing, null_item};
@@ -105,16 +105,17 @@ impl Message<'_> {
     fn content(
         &self,
         plan: &RecordPlan,
-        content: &Content,
+        content: &ContentPlan,
         body: &[u8],
         at: usize,
         depth: u32,
         base: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), EvolveError> {
-        let Source::Field { from, from_width, before, null, to_null, instead, conversion } = &content.source
+        let ContentSource::Field { from, from_width, before, null, to_null, instead, conversion } =
+            &content.source
         else {
-            if let Source::Constant(bytes) = &content.source {
+            if let ContentSource::Constant(bytes) = &content.source {
                 out.extend_from_slice(bytes);
             }
             return Ok(());
@@ -168,7 +169,7 @@ impl Message<'_> {
 
     fn record(
         &self,
-        records: &Alternatives,
+        records: &AlternativesPlan,
         bytes: &[u8],
         at: usize,
         depth: u32,
@@ -438,7 +439,7 @@ impl Symbols {
     }
 }
 
-impl Alternatives {
+impl AlternativesPlan {
     /// The written tag of the record whose content begins with `bytes`, and the tag's width.
     #[inline]
     fn tag_of(&self, bytes: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {

@@ -1,6 +1,8 @@
 //! From fields to offsets: what the comparison of two schemas found, as the plan that conversion runs on.
 
-use super::plan::{Bit, BitMove, Content, Conversion, Draft, Origin, RecordPlan, Run, Slot, Source};
+use super::plan::{
+    Bit, BitMove, ContentPlan, ContentSource, Conversion, Draft, Origin, RecordPlan, Run, Slot,
+};
 use crate::dynamic::{FieldLayout, Layouts, RecordLayout, Value};
 
 pub(super) fn lower(
@@ -60,7 +62,7 @@ struct Lowering {
     bits: Vec<BitMove>,
     runs: Vec<Run>,
     slots: Vec<Slot>,
-    contents: Vec<Content>,
+    contents: Vec<ContentPlan>,
 }
 
 impl Lowering {
@@ -81,7 +83,11 @@ impl Lowering {
             self.template[bit.byte] |= bit.mask;
         }
         if field.ty.is_variable() {
-            self.contents.push(Content { field: index, to: field.offset, source: Source::Constant(bytes) });
+            self.contents.push(ContentPlan {
+                field: index,
+                to: field.offset,
+                source: ContentSource::Constant(bytes),
+            });
         } else {
             self.template[field.offset..field.offset + bytes.len()].copy_from_slice(&bytes);
         }
@@ -103,8 +109,9 @@ impl Lowering {
         if to.ty.is_variable() {
             let from_width = (!from.ty.is_variable()).then_some(from.width);
             let (from, before) = (from.offset, from.before);
-            let source = Source::Field { from, from_width, before, null, to_null, instead, conversion };
-            return self.contents.push(Content { field: index, to: to.offset, source });
+            let source =
+                ContentSource::Field { from, from_width, before, null, to_null, instead, conversion };
+            return self.contents.push(ContentPlan { field: index, to: to.offset, source });
         }
         match conversion {
             // A null's slot is zero and must stay zero: the null bit need not be read.

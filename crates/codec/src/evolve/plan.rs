@@ -25,7 +25,7 @@ pub(super) struct RecordPlan {
     /// Fixed-width fields that take more than that.
     pub slots: Box<[Slot]>,
     /// The reading variable fields in order.
-    pub contents: Box<[Content]>,
+    pub contents: Box<[ContentPlan]>,
 }
 
 /// Null bits of one byte that go to one byte.
@@ -74,17 +74,17 @@ pub(super) struct Slot {
 
 /// A variable reading field.
 #[derive(Debug, Clone)]
-pub(super) struct Content {
+pub(super) struct ContentPlan {
     /// Index of the reading field.
     pub field: usize,
     /// Its slot.
     pub to: usize,
-    pub source: Source,
+    pub source: ContentSource,
 }
 
 /// Where the content of a variable reading field comes from.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(super) enum ContentSource {
     /// A field that was not written: these bytes, none for a null.
     Constant(Box<[u8]>),
     /// A written field.
@@ -123,7 +123,7 @@ pub(super) enum Conversion {
     /// Variable: the content as it is.
     Content,
     Array(Box<ArrayChange>),
-    Record(Alternatives),
+    Record(AlternativesPlan),
 }
 
 /// How a written integer lies in its bytes.
@@ -164,7 +164,7 @@ pub(super) struct Item {
 
 /// The records that a field may hold.
 #[derive(Debug, Clone)]
-pub(super) struct Alternatives {
+pub(super) struct AlternativesPlan {
     /// Written type ids by tag.
     pub written: Box<[u16]>,
     /// Where their bodies end, by tag.
@@ -381,7 +381,7 @@ impl<'a> Planner<'a> {
             Frame { fixed: layout.fixed, last_end: layout.last_end }
         };
         let frames = from.iter().map(frame).collect();
-        let change = Alternatives { written: from.into(), frames, tags, to_tagged: to.len() > 1 };
+        let change = AlternativesPlan { written: from.into(), frames, tags, to_tagged: to.len() > 1 };
         some_known.then_some(Conversion::Record(change))
     }
 
@@ -543,7 +543,7 @@ impl Conversion {
     }
 }
 
-impl Alternatives {
+impl AlternativesPlan {
     fn is_same(&self, drafts: &[Option<Draft>]) -> bool {
         let kept = |(tag, to): (usize, &Option<u8>)| to.map(usize::from) == Some(tag);
         let same = |id: &u16| drafts[usize::from(*id)].as_ref().is_some_and(|draft| draft.is_same);

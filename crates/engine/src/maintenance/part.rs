@@ -46,7 +46,7 @@ pub(crate) fn write_part(
 }
 
 /// What was written into a segment.
-pub(crate) struct Filled {
+pub(crate) struct FilledSegment {
     pub content: Content,
     /// Messages that could not be read.
     pub lost: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Filled {
 pub(crate) fn write_segment(
     context: MaintenanceContext<'_>,
     sequences: Range<u64>,
-    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<Filled>, FillError>,
+    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<FilledSegment>, FillError>,
 ) -> Result<Option<Part>, Error> {
     let number = context.space.take_number();
     let name = segment_name(sequences.start, number);
@@ -90,7 +90,7 @@ pub(crate) fn write_segment(
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
         }
     };
-    let Filled { content, lost, written, proof } = filled;
+    let FilledSegment { content, lost, written, proof } = filled;
     if let Some(mismatch) = &proof.mismatch {
         let became = "It is written in a plain encoding: nothing is lost.";
         report(context, &path, mismatch, (written.mismatches, became));
@@ -119,7 +119,7 @@ fn fill(
     header: &SegmentHeader,
     work: &Work,
     pace: &mut Pace<'_>,
-) -> Result<Option<Filled>, FillError> {
+) -> Result<Option<FilledSegment>, FillError> {
     let tier = work.tier;
     let plan = Plan::new(context.stream.layouts.clone());
     let options = BlockOptions { tier, ..BlockOptions::default() };
@@ -175,7 +175,7 @@ fn fill(
     let (time_min, time_max) = times.unwrap_or_default();
     let (messages, bytes) = (written.messages, written.bytes);
     let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
-    Ok(Some(Filled { content, lost, written, proof }))
+    Ok(Some(FilledSegment { content, lost, written, proof }))
 }
 
 /// Number of rows, and the times of the first and the last.

@@ -118,7 +118,7 @@ pub(crate) fn is_wrong_content(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maintenance::part::{Filled, write_segment};
+    use crate::maintenance::part::{FilledSegment, write_segment};
     use crate::space::catalog::Content;
     use crate::{Access, Database, StreamOptions};
     use tapedb_log::MemoryStorage;
@@ -147,7 +147,7 @@ mod tests {
                 let (messages, bytes, tier) = (written.messages, written.bytes, Tier::Hot);
                 let content =
                     Content { number: 0, messages, time_min: 0, time_max: 0, bytes, tier, deleted_before: 0 };
-                Ok(Some(Filled { content, lost: 0, written, proof }))
+                Ok(Some(FilledSegment { content, lost: 0, written, proof }))
             });
             match part {
                 Ok(part) => assert!(!is_broken && part.is_some()),

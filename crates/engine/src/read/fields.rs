@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Invalid, MissingColumn, NotFound};
 use crate::read::value_range::{NumberRange, ValueRange};
-use tapedb_segment::{ColumnKind, Damage, Flaw, Head, Part, Plan, StepKind};
+use tapedb_segment::{ColumnKind, Damage, DamagedPart, Flaw, Head, Plan, StepKind};
 
 /// Maximum number of field names in an error.
 const KNOWN_MAX: usize = 20;
@@ -134,7 +134,7 @@ impl Fields {
 
     /// Marks the missing column as needed, if it was not read: another one follows it.
     pub fn needs_too(&mut self, damage: &Damage) -> bool {
-        let Part::Column { type_id: Some(type_id), column } = damage.part else { return false };
+        let DamagedPart::Column { type_id: Some(type_id), column } = damage.part else { return false };
         let is_unread = matches!(damage.flaw, Flaw::Short { have: 0, .. }) && type_id == self.type_id;
         match self.needed.get_mut(usize::from(column)) {
             Some(needed) if is_unread && !*needed => {

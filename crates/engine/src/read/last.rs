@@ -31,7 +31,7 @@ pub(crate) type KeyFields = HashMap<String, Vec<String>>;
 
 /// A message that is the last of its kind.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LastMessage {
     key: Key,
     space: usize,
     symbol: u32,
@@ -41,8 +41,8 @@ pub(crate) struct Found {
 
 /// What was found in a space, and the damage on the way.
 #[derive(Debug)]
-pub(crate) struct FoundIn {
-    pub rows: Vec<Found>,
+pub(crate) struct LastOfSpace {
+    pub rows: Vec<LastMessage>,
     pub errors: VecDeque<Error>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct FoundIn {
 #[derive(Debug)]
 pub(crate) struct LastMessages {
     block: Box<Block>,
-    rows: VecDeque<Found>,
+    rows: VecDeque<LastMessage>,
     errors: VecDeque<Error>,
     positioned: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct LastMessages {
 impl LastMessages {
     /// Those of `rows` after `after`, in order; `errors` are reported first.
     pub fn new(
-        mut rows: Vec<Found>,
+        mut rows: Vec<LastMessage>,
         order: Order,
         after: Option<Key>,
         errors: impl IntoIterator<Item = Error>,
@@ -105,11 +105,11 @@ pub(crate) fn find(
     fields: &KeyFields,
     ends: &[u64],
     budget: &mut MergeBudget,
-) -> Result<Vec<FoundIn>, Error> {
+) -> Result<Vec<LastOfSpace>, Error> {
     let mut search = Search::new(stream, filter, fields, ends);
     search.run(budget)?;
-    let of = |errors: VecDeque<Error>| FoundIn { rows: Vec::new(), errors };
-    let mut found: Vec<FoundIn> = search.errors.into_iter().map(of).collect();
+    let of = |errors: VecDeque<Error>| LastOfSpace { rows: Vec::new(), errors };
+    let mut found: Vec<LastOfSpace> = search.errors.into_iter().map(of).collect();
     let keyed = search.keyed.into_values();
     search.plain.into_values().chain(keyed).for_each(|row| found[row.space].rows.push(row));
     Ok(found)
@@ -133,8 +133,8 @@ struct Search<'a> {
     filter: Filter,
     ends: &'a [u64],
     types: Vec<Wanted>,
-    plain: HashMap<(u32, u16), Found>,
-    keyed: HashMap<(u32, u16, String), Found>,
+    plain: HashMap<(u32, u16), LastMessage>,
+    keyed: HashMap<(u32, u16, String), LastMessage>,
     pending: Vec<(u32, u16)>,
     /// By symbol: record types that are not settled.
     unsettled: Vec<u16>,
@@ -438,9 +438,9 @@ impl<'a> Search<'a> {
         let pair = (block.symbol(), block.type_id());
         match plain.get_mut(&pair) {
             Some(found) if found.is_later_than(block.key(), space) => {}
-            Some(found) => *found = Found::of(block, space),
+            Some(found) => *found = LastMessage::of(block, space),
             None => {
-                plain.insert(pair, Found::of(block, space));
+                plain.insert(pair, LastMessage::of(block, space));
                 if (pair.0 as usize) < unsettled.len() {
                     pending.push(pair);
                 }
@@ -475,10 +475,10 @@ impl<'a> Search<'a> {
         found
             .and_modify(|found| {
                 if !found.is_later_than(block.key(), space) {
-                    *found = Found::of(block, space);
+                    *found = LastMessage::of(block, space);
                 }
             })
-            .or_insert_with(|| Found::of(block, space));
+            .or_insert_with(|| LastMessage::of(block, space));
     }
 }
 
@@ -518,7 +518,7 @@ impl Blocks {
     }
 }
 
-impl Found {
+impl LastMessage {
     fn of(block: &Block, space: usize) -> Self {
         let body = block.body().into();
         Self { key: block.key(), space, symbol: block.symbol(), type_id: block.type_id(), body }

@@ -5,7 +5,7 @@ use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::History;
-use crate::read::last::{FoundIn, LastMessages};
+use crate::read::last::{LastMessages, LastOfSpace};
 use crate::read::merge_budget::MergeBudget;
 use crate::read::position::Offset;
 use crate::read::tail::Tail;
@@ -134,7 +134,7 @@ impl Source {
     }
 
     /// Returns these messages instead of history; known losses in history are reported nevertheless.
-    pub fn give_last(&mut self, found: FoundIn) {
+    pub fn give_last(&mut self, found: LastOfSpace) {
         if let Phase::History(history) = &mut self.phase {
             let errors = history.take_errors().into_iter().chain(found.errors);
             self.phase = Phase::Last(Box::new(LastMessages::new(found.rows, self.order, self.given, errors)));

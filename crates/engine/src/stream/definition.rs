@@ -155,7 +155,7 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
 }
 
 /// A definition as it was found.
-pub(crate) struct Found {
+pub(crate) struct StoredDefinition {
     pub definition: Definition,
     /// The file whose identity shows whether the definition has been replaced.
     pub file: Arc<dyn StorageFile>,
@@ -170,7 +170,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// When no copy is good: the fault of the first.
-pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<Found>, Error> {
+pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<StoredDefinition>, Error> {
     // Opened first, so that a replacement of the file is noticed.
     let file = FILES.iter().find_map(|name| storage.open_read(&directory.join(name)).ok());
     let copies = FILES.map(|name| read_copy(storage, &directory.join(name)));
@@ -186,7 +186,9 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<Fou
         Err(error) => Some(error),
     });
     match (newest, file, damage) {
-        (Some(definition), Some(file), damage) => Ok(Some(Found { definition, file, damage, is_uneven })),
+        (Some(definition), Some(file), damage) => {
+            Ok(Some(StoredDefinition { definition, file, damage, is_uneven }))
+        }
         (_, _, Some(error)) => Err(error),
         // It was removed between the two reads.
         _ => Ok(None),

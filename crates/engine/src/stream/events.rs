@@ -2,7 +2,7 @@
 
 use crate::stream::Stream;
 use crate::stream::observe::{Observer, Observing};
-use crate::stream::order::Order;
+use crate::stream::order::WriteOrder;
 use std::sync::Arc;
 
 /// Holds the order of a stream's batches until it is dropped.
@@ -40,7 +40,7 @@ impl Stream {
 
     /// From now on `order` decides when each batch is written, until the returned value is dropped. It applies in the
     /// process that has the database open for writing; a second order replaces the first.
-    pub fn order_by(&self, order: Arc<dyn Order>) -> Ordered {
+    pub fn order_by(&self, order: Arc<dyn WriteOrder>) -> Ordered {
         self.state.observers.order.set(Some(order));
         Ordered { stream: self.clone() }
     }
@@ -75,7 +75,7 @@ mod tests {
     #[derive(Default)]
     struct Noting(Mutex<Vec<(u64, u64)>>, AtomicBool);
 
-    impl Order for Noting {
+    impl WriteOrder for Noting {
         fn write(&self, first: u64, write: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
             if self.1.load(Memory::SeqCst) {
                 return Err(Error::Invalid(Invalid::Options { what: "not now" }));

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::names;
-use crate::stream::definition::{self, Definition, FILES, Found};
+use crate::stream::definition::{self, Definition, FILES, StoredDefinition};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ impl Identity {
     pub fn open(storage: Arc<dyn Storage>, directory: &Path) -> Result<(Self, Definition, Copies), Error> {
         let found = definition::read(&*storage, directory)?;
         let found = found.ok_or_else(|| definition::missing(directory.join(FILES[0])))?;
-        let Found { definition, file, damage, is_uneven } = found;
+        let StoredDefinition { definition, file, damage, is_uneven } = found;
         let identity =
             Self { storage, directory: directory.into(), id: definition.id, file: Mutex::new(file) };
         Ok((identity, definition, Copies { damage, is_uneven }))

@@ -8,7 +8,7 @@ use tapedb_log::{Turn, Written};
 /// Decides when a stream's batches are written: [`Stream::order_by`](crate::Stream::order_by). Calls run in the thread that
 /// appends, while no other batch of the stream can be written. It must not append to that stream, nor wait for a thread that
 /// does.
-pub trait Order: Send + Sync {
+pub trait WriteOrder: Send + Sync {
     /// A batch is to be written; its first message has the number `first`. Calls `write` once, which returns the number
     /// after its last message; when it returns without an error, readers of a stream that does not sync see the batch.
     ///
@@ -22,11 +22,11 @@ pub trait Order: Send + Sync {
 pub(crate) struct Slot {
     /// Read at each batch.
     is_set: AtomicBool,
-    order: RwLock<Option<Arc<dyn Order>>>,
+    order: RwLock<Option<Arc<dyn WriteOrder>>>,
 }
 
 impl Slot {
-    pub fn set(&self, order: Option<Arc<dyn Order>>) {
+    pub fn set(&self, order: Option<Arc<dyn WriteOrder>>) {
         let mut slot = self.order.write().unwrap_or_else(PoisonError::into_inner);
         self.is_set.store(order.is_some(), Memory::SeqCst);
         *slot = order;

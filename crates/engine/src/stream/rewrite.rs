@@ -16,7 +16,7 @@ use crate::clock::random;
 use crate::error::{Error, Invalid, Rejected, Stale};
 use crate::loader::{check_message, refused};
 use crate::maintenance::context::MaintenanceContext;
-use crate::maintenance::part::{FillError, Filled, Out, commit_with, write_segment};
+use crate::maintenance::part::{FillError, FilledSegment, Out, commit_with, write_segment};
 use crate::maintenance::retention::tier_for;
 use crate::maintenance::seal::seal_complete;
 use crate::space::Space;
@@ -469,7 +469,7 @@ impl Change<'_> {
     }
 
     /// Writes the new messages.
-    fn fill(&self, out: Out, header: &SegmentHeader) -> Result<Filled, FillError> {
+    fn fill(&self, out: Out, header: &SegmentHeader) -> Result<FilledSegment, FillError> {
         let (time_min, time_max) = self.staged.times().unwrap_or_default();
         let tier = tier_for(self.context, time_max);
         let options = BlockOptions { tier, ..BlockOptions::default() };
@@ -483,7 +483,7 @@ impl Change<'_> {
         let (_, written, proof) = writer.finish_with_proof()?;
         let (messages, bytes) = (written.messages, written.bytes);
         let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
-        Ok(Filled { content, lost: 0, written, proof })
+        Ok(FilledSegment { content, lost: 0, written, proof })
     }
 }
 

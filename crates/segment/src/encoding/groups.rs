@@ -29,7 +29,7 @@ const PARTS_BITS: usize = 6;
 
 /// Base and width of a group. A value is an exception when it is below `base` or at least `base + 2^width`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct Packing {
     pub(super) base: i64,
     pub(super) width: u8,
     /// Values that are exceptions.
@@ -38,7 +38,7 @@ pub(super) struct Plan {
     pub(super) cost: usize,
 }
 
-impl Plan {
+impl Packing {
     /// The cheapest plan for `values`, 1 to 128 of them.
     pub(super) fn of(values: &[i64]) -> Self {
         let (min, max) = bounds(values);
@@ -354,7 +354,7 @@ mod tests {
     fn outliers_on_both_sides_become_exceptions() {
         let mut values: Vec<i64> = (0..128).map(|i| 1_000 + i % 4).collect();
         (values[7], values[90]) = (-1_000_000, 1_000_000);
-        let plan = Plan::of(&values);
+        let plan = Packing::of(&values);
         assert_eq!((plan.base, plan.width), (1_000, 2));
         assert_eq!(values.iter().filter(|&&value| plan.residual(value).is_none()).count(), 2);
     }
@@ -373,7 +373,7 @@ mod tests {
             let mut values: Vec<i64> = (0..GROUP).map(|_| (0..terms).map(|_| next() % range).sum()).collect();
             (0..outliers).for_each(|_| values[(next() % 128) as usize] *= 1 + next() % 9);
             let (min, max) = bounds(&values);
-            let whole = Plan::without_exceptions(GROUP, min, max);
+            let whole = Packing::without_exceptions(GROUP, min, max);
             if whole.is_even(&values) {
                 even += 1;
                 assert_eq!(whole.or_with_exceptions(&values, min, max), whole, "{values:?}");
@@ -384,12 +384,12 @@ mod tests {
 
     #[test]
     fn equal_values_cost_nothing() {
-        assert_eq!(Plan::of(&[-5; GROUP]), Plan { base: -5, width: 0, exceptions: 0, cost: 0 });
+        assert_eq!(Packing::of(&[-5; GROUP]), Packing { base: -5, width: 0, exceptions: 0, cost: 0 });
     }
 
     #[test]
     fn the_whole_range_of_64_bits_fits() {
-        let plan = Plan::of(&[i64::MIN, i64::MAX]);
+        let plan = Packing::of(&[i64::MIN, i64::MAX]);
         assert_eq!((plan.width, plan.residual(i64::MAX)), (64, Some(u64::MAX)));
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::EncodingError;
 use super::bytes::{Reader, bit_width, byte_width, in_range, read_le, unzigzag, write_signed_varint, zigzag};
 use super::groups::{
-    GROUP, Plan, exception_width, pack, pack_words, payload_size, unpack_any, unpack_narrow,
+    GROUP, Packing, exception_width, pack, pack_words, payload_size, unpack_any, unpack_narrow,
 };
 use super::strip::{OFFSET_BITS, Strip};
 use crate::simd::widest;
@@ -21,13 +21,13 @@ pub(super) const EXCEPTION_BITS: u8 = 15;
 /// About the bytes that [`encode`] writes for `values`, from every `step`-th group.
 pub(super) fn estimate(values: &[i64], step: usize) -> usize {
     let sampled = values.chunks(GROUP).step_by(step);
-    let sample: usize = sampled.clone().map(|group| Plan::of(group).cost + 2).sum();
+    let sample: usize = sampled.clone().map(|group| Packing::of(group).cost + 2).sum();
     sample * values.len().div_ceil(GROUP) / sampled.len().max(1) + 2
 }
 
 /// Appends `values`.
 pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
-    let plans: Vec<Plan> = values.chunks(GROUP).map(Plan::of).collect();
+    let plans: Vec<Packing> = values.chunks(GROUP).map(Packing::of).collect();
     let base = plans.iter().map(|plan| plan.base).min().unwrap_or(0);
     let widest = plans.iter().map(|plan| plan.base.wrapping_sub(base) as u64).max().unwrap_or(0);
     let base_bytes = byte_width(widest);
@@ -50,7 +50,7 @@ pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-fn encode_residuals(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
+fn encode_residuals(group: &[i64], plan: &Packing, out: &mut Vec<u8>) {
     if plan.width == 0 {
         return;
     }
@@ -71,7 +71,7 @@ fn encode_residuals(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
     pack(&residuals[..group.len()], plan.width, out);
 }
 
-fn encode_exceptions(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
+fn encode_exceptions(group: &[i64], plan: &Packing, out: &mut Vec<u8>) {
     let Some(width) = exceptions(group, plan).map(|(_, value)| exception_width(value, plan.base)).max()
     else {
         return;
@@ -83,7 +83,7 @@ fn encode_exceptions(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
     }
 }
 
-fn exceptions<'a>(group: &'a [i64], plan: &'a Plan) -> impl Iterator<Item = (usize, i64)> + 'a {
+fn exceptions<'a>(group: &'a [i64], plan: &'a Packing) -> impl Iterator<Item = (usize, i64)> + 'a {
     group.iter().copied().enumerate().filter(|&(_, value)| plan.residual(value).is_none())
 }
 
@@ -396,8 +396,12 @@ mod tests {
                 for exception in [None, Some(32_767), Some(-32_768)] {
                     let mut values = [(1i64 << width) - 1; GROUP];
                     values[0] = 0;
-                    let plan =
-                        Plan { base: 0, width: width as u8, exceptions: exception.map_or(0, |_| 1), cost: 0 };
+                    let plan = Packing {
+                        base: 0,
+                        width: width as u8,
+                        exceptions: exception.map_or(0, |_| 1),
+                        cost: 0,
+                    };
                     // What is not in the plan's window, made by hand: an exception in the last place.
                     let mut bytes =
                         vec![if exception.is_some() { HAS_EXCEPTIONS } else { 0 }, 0, width as u8];

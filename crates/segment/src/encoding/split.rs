@@ -5,7 +5,7 @@
 
 use super::EncodingError;
 use super::bytes::{Reader, bit_width, low_bits, read_le};
-use super::groups::{GROUP, Plan};
+use super::groups::{GROUP, Packing};
 use super::packed::{self, Packed, Scale};
 use super::strip::Strip;
 
@@ -20,7 +20,7 @@ pub(super) fn estimate(numbers: impl Fn(usize) -> u64, count: usize, step: usize
             *width = bit_width(numbers(start + i)) as i64;
             bits += width.saturating_sub(1).max(0) as usize;
         }
-        bytes += Plan::of(widths).cost + 2 + bits / 8;
+        bytes += Packing::of(widths).cost + 2 + bits / 8;
         groups += 1;
     }
     bytes * count.div_ceil(GROUP) / groups.max(1) + 3

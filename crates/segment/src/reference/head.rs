@@ -1,7 +1,7 @@
 //! The head of a block, field by field, and the bytes of its columns.
 
 use super::input::{Input, beyond};
-use crate::damage::{Damage, Flaw, Part};
+use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, OWN, crc32c};
 
 const HEAD_BYTES: usize = 80;
@@ -127,7 +127,7 @@ impl<'a> Head<'a> {
     pub fn column_damage(&self, group: u16, number: u16, flaw: Flaw) -> Damage {
         let type_id = self.groups.get(usize::from(group)).filter(|_| group != OWN).map(|group| group.type_id);
         let offset = self.find(group, number).map_or(0, |column| column.offset as u64);
-        Damage::new(Part::Column { type_id, column: number }, offset, flaw)
+        Damage::new(DamagedPart::Column { type_id, column: number }, offset, flaw)
     }
 }
 
@@ -171,5 +171,5 @@ fn equal(what: &'static str, need: usize, have: usize) -> Result<(), Flaw> {
 
 /// The damage of the head.
 pub(super) fn damage(flaw: Flaw) -> Damage {
-    Damage::new(Part::Block, 0, flaw)
+    Damage::new(DamagedPart::Block, 0, flaw)
 }

@@ -11,7 +11,7 @@ use crate::error::{TickError, asked};
 use crate::plan::Plan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tapedb_engine::{Error, Loader, Order, Ordered, Stream, SymbolId};
+use tapedb_engine::{Error, Loader, Ordered, Stream, SymbolId, WriteOrder};
 
 /// How long the end of a day waits for the disk to sync the rows before it.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ struct SequencedStream {
     at: usize,
 }
 
-impl Order for SequencedStream {
+impl WriteOrder for SequencedStream {
     fn write(&self, _: u64, write: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
         let sequencer = &*self.sequencer;
         let mut state = sequencer.lock();

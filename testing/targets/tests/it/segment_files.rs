@@ -1,7 +1,7 @@
 //! Segments as files: what the index finds, and what damage leaves.
 
 use tapedb_segment::{
-    Block, BlockOptions, ColumnValues, Damage, Decoder, Part, Plan, Rows, Segment, SegmentError,
+    Block, BlockOptions, ColumnValues, Damage, DamagedPart, Decoder, Plan, Rows, Segment, SegmentError,
     SegmentHeader, SegmentWriter, Selection,
 };
 use tapedb_testing::blocks::{Message, messages};
@@ -102,7 +102,10 @@ fn every_flipped_bit_is_found_and_costs_one_block_at_most() {
                 in_blocks += 1;
             }
             (None, Err(SegmentError::Damaged(damage))) => {
-                assert!(matches!(damage.part, Part::Header | Part::Footer), "byte {at}: {damage}");
+                assert!(
+                    matches!(damage.part, DamagedPart::Header | DamagedPart::Footer),
+                    "byte {at}: {damage}"
+                );
                 elsewhere += 1;
             }
             (block, other) => panic!("byte {at} of block {block:?}: {other:?}"),
@@ -131,7 +134,7 @@ fn a_damaged_column_leaves_the_others() {
     let read = read.count();
     assert!(read < usize::from(count) && read + 12 > usize::from(count), "{read} of {count}");
     let damage = decoder.rows(segment.plan(), &block, &Selection::default(), &mut Rows::new()).unwrap_err();
-    assert_eq!(damage.part, Part::Column { type_id: Some(type_id), column: first.column });
+    assert_eq!(damage.part, DamagedPart::Column { type_id: Some(type_id), column: first.column });
 }
 
 #[test]

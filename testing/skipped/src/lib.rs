@@ -1,11 +1,13 @@
 //! Notes tests that could not run. A test that prints why it returns early passes, and its output is not shown: so
-//! it calls [`skipped`], and `make test` and `make check` end with the list (`testing/skipped/report`).
+//! it calls [`skipped`], and `make test` and `make check` end with the list (`testing/skipped/report`). What tests look for on
+//! the machine is here too: [`recorded_data`], [`python`].
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 /// Environment variable with the path of the file that gets a line for each skipped test; without it there is no list.
@@ -13,6 +15,10 @@ pub const FILE: &str = "TAPEDB_SKIPPED";
 
 /// Environment variable with the folder of recorded market data.
 pub const DATA: &str = "TAPEDB_DATA";
+
+/// Environment variable with the Python that tests run; without it they run `python3`. `make test` names the one with pyarrow, Polars,
+/// pandas and DuckDB that `make python` installs, where it is there.
+pub const PYTHON: &str = "TAPEDB_PYTHON";
 
 /// Notes that the calling test, or a part of it, does not run, and why: a short phrase, such as `"node is not installed"`.
 /// The test returns afterwards.
@@ -37,6 +43,22 @@ pub fn recorded_data() -> Option<PathBuf> {
         skipped(format_args!("{DATA} does not name a folder of recorded market data"));
     }
     data
+}
+
+/// Python, which need not be there. Given by name, not by the search path: a build of the Python package depends on that path.
+pub fn python() -> Command {
+    Command::new(std::env::var_os(PYTHON).unwrap_or_else(|| "python3".into()))
+}
+
+/// Whether Python imports a module; that it does not is noted.
+#[track_caller]
+pub fn python_has(module: &str) -> bool {
+    let found = python().args(["-c", &format!("import {module}")]).output();
+    let has_module = found.is_ok_and(|found| found.status.success());
+    if !has_module {
+        skipped(format_args!("Python has no {module}; `make python` installs it below target/"));
+    }
+    has_module
 }
 
 /// Tests run in threads of their names, but for `--test-threads 1`; the place in the source is always known.

@@ -5,9 +5,8 @@ use crate::support::{read, streams};
 use arrow_ipc::writer::StreamWriter;
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
 use tapedb_arrow::{Decimals, ReadOptions};
-use tapedb_skipped::skipped;
+use tapedb_skipped::{python, python_has};
 use tapedb_testing::sample::schema;
 
 const PYARROW: &str = "
@@ -49,17 +48,13 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 fn check(module: &str, program: &str) {
-    let python = |program: &str, arguments: &[String]| {
-        Command::new("python3").args(["-c", program]).args(arguments).output()
-    };
-    let has_module = python(&format!("import {module}"), &[]).is_ok_and(|output| output.status.success());
-    if !has_module {
-        return skipped(format_args!("python3 has no {module}"));
+    if !python_has(module) {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     let arguments = files(directory.path());
     assert!(arguments.len() >= 12);
-    let output = python(program, &arguments).unwrap();
+    let output = python().args(["-c", program]).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

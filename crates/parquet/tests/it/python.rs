@@ -2,11 +2,10 @@
 
 use crate::support::{export, fill, streams};
 use std::path::Path;
-use std::process::Command;
 use tapedb_arrow::{AppendOptions, RowEncoder};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_parquet::{Merge, ParquetFile, Source, WriteOptions, infer};
-use tapedb_skipped::skipped;
+use tapedb_skipped::{python, python_has};
 use tapedb_testing::sample::schema;
 
 /// Each writes the same three rows: times, tickers, prices, sizes, one of them null.
@@ -52,14 +51,10 @@ duckdb.sql(f\"\"\"COPY (SELECT * FROM (VALUES
     ),
 ];
 
-fn python(program: &str, path: &Path) -> Result<(), String> {
-    let output = Command::new("python3").args(["-c", program]).arg(path).output();
+fn run(program: &str, path: &Path) -> Result<(), String> {
+    let output = python().args(["-c", program]).arg(path).output();
     let output = output.map_err(|error| error.to_string())?;
     output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into())
-}
-
-fn has(module: &str) -> bool {
-    python(&format!("import {module}"), Path::new("")).is_ok()
 }
 
 #[test]
@@ -67,12 +62,11 @@ fn files_of_others_become_messages() {
     let directory = tempfile::tempdir().unwrap();
     for (module, program) in WRITERS {
         // pandas writes with the help of pyarrow.
-        if !has(module) || !has("pyarrow") {
-            skipped(format_args!("python3 has no {module}"));
+        if !python_has(module) || module == "pandas" && !python_has("pyarrow") {
             continue;
         }
         let path = directory.path().join(format!("{module}.parquet"));
-        python(&format!("import sys\npath = sys.argv[1]\n{program}"), &path).unwrap();
+        run(&format!("import sys\npath = sys.argv[1]\n{program}"), &path).unwrap();
         let file = ParquetFile::open(&path).unwrap();
         assert_eq!(file.origin(), None);
         let schema = infer::schema(file.schema(), "Trade", "ts", "ticker").unwrap();
@@ -107,8 +101,7 @@ fn others_read_our_files() {
         ("duckdb", "import duckdb\nrows = duckdb.sql(f\"SELECT count(*) FROM '{path}'\").fetchall()[0][0]"),
     ];
     for (module, program) in readers {
-        if !has(module) {
-            skipped(format_args!("python3 has no {module}"));
+        if !python_has(module) {
             continue;
         }
         for seed in 0..4 {
@@ -117,7 +110,7 @@ fn others_read_our_files() {
             for (path, written) in export(&stream, directory.path(), &WriteOptions::default()) {
                 let check =
                     format!("import sys\npath = sys.argv[1]\n{program}\nassert rows == {}", written.rows);
-                python(&check, &path).unwrap_or_else(|error| panic!("{module}: {error}"));
+                run(&check, &path).unwrap_or_else(|error| panic!("{module}: {error}"));
             }
         }
     }

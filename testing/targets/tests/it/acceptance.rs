@@ -5,8 +5,7 @@
 //! `python3 testing/acceptance/check_import.py --tapedb target/release/tapedb --data DIR`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use tapedb_skipped::{recorded_data, skipped};
+use tapedb_skipped::{python, recorded_data, skipped};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -29,7 +28,7 @@ fn what_is_imported_is_what_is_in_the_files() {
     let Some(binary) = binary() else {
         return skipped("no tapedb binary; build one, or set TAPEDB_BIN");
     };
-    let mut command = Command::new("python3");
+    let mut command = python();
     command.arg(root().join("testing/acceptance/check_import.py")).arg("--quick");
     match command.arg("--tapedb").arg(binary).arg("--data").arg(data).output() {
         Err(error) => skipped(format_args!("python3: {error}")),

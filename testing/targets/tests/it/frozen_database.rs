@@ -7,14 +7,14 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_schema::{Schema, Timestamp};
-use tapedb_skipped::skipped;
+use tapedb_skipped::{python, skipped};
 use tapedb_testing::sample::SplitMix64;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
@@ -361,12 +361,11 @@ fn without_nulls(value: Value) -> Value {
 
 fn run_python(database: &Path) -> Output {
     // Without bytecode, which would be written into the tree.
-    Command::new("python3").arg("-B").arg(reader()).arg(database).output().unwrap()
+    python().arg("-B").arg(reader()).arg(database).output().unwrap()
 }
 
 fn has_python() -> bool {
-    let version =
-        Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).status();
+    let version = python().args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).status();
     version.is_ok_and(|status| status.success())
 }
 

@@ -5,8 +5,8 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from common.command import add_options, run
 from common.machine import Machine
 from common.report import Report
 from storage.__main__ import count
@@ -20,19 +20,12 @@ from .rivals import TITLES
 from .table import case, table
 from .worker import measure
 
-_HERE = Path(__file__).parent.parent
 _THREADS = (1, 2)
 
 
 def main() -> None:
     """Runs the benchmark; failures are one line and exit code 1."""
-    args = _arguments()
-    try:
-        args.scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=args.scratch) as folder:
-            _run(args, Path(folder))
-    except (DataError, WorkerError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run(_arguments(), _run, DataError, WorkerError)
 
 
 def _arguments() -> argparse.Namespace:
@@ -48,18 +41,9 @@ def _arguments() -> argparse.Namespace:
         help="folder with us-equity-ticks; without it quotes are left out (default $TAPEDB_DATA)",
     )
     parser.add_argument(
-        "--tapedb", type=Path, default=_HERE / "../../target/release/tapedb", help="the binary"
-    )
-    parser.add_argument(
         "--only", type=lambda text: text.split(","), default=list(TITLES), help="rivals, such as duckdb,arcticdb"
     )
-    parser.add_argument(
-        "--scratch",
-        type=Path,
-        default=_HERE / ".scratch",
-        help="folder to work in; what is made there is removed",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of tables")
+    add_options(parser)
     args = parser.parse_args()
     if unknown := [key for key in args.only if key not in TITLES]:
         parser.error(f"--only: {', '.join(unknown)} is none of {', '.join(TITLES)}")

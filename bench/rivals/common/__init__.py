@@ -1,1 +1,1 @@
-"""What benchmarks of rivals share: the machine line, the report, and processes of rivals."""
+"""What benchmarks of rivals share: options of the commands, the machine line, the report, and processes of rivals."""

@@ -4,8 +4,8 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from common.command import add_options, run
 from common.machine import Machine
 from common.report import Report, Row
 
@@ -17,19 +17,12 @@ from .rivals import TITLES
 from .table import case, is_of_same_rows, table
 from .worker import WorkerError, measure
 
-_HERE = Path(__file__).parent.parent
 _THREADS = (1, 2)
 
 
 def main() -> None:
     """Runs the benchmark; failures are one line and exit code 1."""
-    args = _arguments()
-    try:
-        args.scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=args.scratch) as folder:
-            _run(args, Path(folder))
-    except (DataError, WorkerError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run(_arguments(), _run, DataError, WorkerError)
 
 
 def _arguments() -> argparse.Namespace:
@@ -47,20 +40,11 @@ def _arguments() -> argparse.Namespace:
         help="folder with us-equity-ticks; without it quotes are left out (default $TAPEDB_DATA)",
     )
     parser.add_argument(
-        "--tapedb", type=Path, default=_HERE / "../../target/release/tapedb", help="the binary"
-    )
-    parser.add_argument(
         "--ours",
         type=Path,
         help="output of `tapedb bench storage --json` (default: run it, shorter than usual)",
     )
-    parser.add_argument(
-        "--scratch",
-        type=Path,
-        default=_HERE / ".scratch",
-        help="folder to work in; what is made there is removed",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of tables")
+    add_options(parser)
     return parser.parse_args()
 
 

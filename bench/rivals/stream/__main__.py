@@ -3,13 +3,13 @@
 import argparse
 import fnmatch
 import os
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from common.command import CACHE, add_options, run
 from common.machine import Machine
 from common.process import Client, ProcessError, client
 from common.report import Report, Row
@@ -20,8 +20,6 @@ from .rivals import Case, Rival, rivals
 from .rivals.jetstream import JetStream
 from .table import PAIRS, PERCENTILES, case, latency_table, throughput_table
 
-_HERE = Path(__file__).parent.parent
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tapedb-rivals"
 # A case that fails is measured again, with a server that was just started; so often in a round.
 _ATTEMPTS = 2
 # Rounds after the last one, of the cases that were measured less often than others.
@@ -32,17 +30,7 @@ _GRACE_SECONDS = 120
 
 def main() -> None:
     """Runs the benchmark; failures are one line and exit code 1."""
-    args = _arguments()
-    # So that servers are stopped and folders removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        args.scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=args.scratch, ignore_cleanup_errors=True) as folder:
-            _Run(args, Path(folder)).run()
-    except (ProcessError, OSError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(_arguments(), lambda args, folder: _Run(args, folder).run(), ProcessError)
 
 
 def _arguments() -> argparse.Namespace:
@@ -58,17 +46,8 @@ def _arguments() -> argparse.Namespace:
         "--rate", type=int, default=50_000, help="records a second, for latency (default 50000)"
     )
     parser.add_argument("--only", default="*", help="cases, such as 'kafka.*' or '*.latency'")
-    parser.add_argument(
-        "--tapedb", type=Path, default=_HERE / "../../target/release/tapedb", help="the binary"
-    )
-    parser.add_argument("--cache", type=Path, default=_CACHE, help=f"folder for rivals (default {_CACHE})")
-    parser.add_argument(
-        "--scratch",
-        type=Path,
-        default=_HERE / ".scratch",
-        help="folder to work in; what is made there is removed",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of tables")
+    parser.add_argument("--cache", type=Path, default=CACHE, help=f"folder for rivals (default {CACHE})")
+    add_options(parser)
     return parser.parse_args()
 
 

@@ -2,14 +2,12 @@
 
 import argparse
 import fnmatch
-import os
-import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from common.command import CACHE, add_options, run
 from common.machine import Machine
 from common.process import Client, ProcessError, client
 from common.report import Report, Row
@@ -21,25 +19,13 @@ from .rivals import Rival, rivals, rust
 from .table import case, tables
 from .works import PERCENTILES, WORKS, Work
 
-_HERE = Path(__file__).parent.parent
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tapedb-rivals"
 # How much longer than it measures a program may take.
 _GRACE_SECONDS = 60
 
 
 def main() -> None:
     """Runs the benchmark; failures are one line and exit code 1."""
-    args = _arguments()
-    # So that programs are stopped and folders removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        args.scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=args.scratch, ignore_cleanup_errors=True) as folder:
-            _Run(args, Path(folder)).run()
-    except (ProcessError, OSError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(_arguments(), lambda args, folder: _Run(args, folder).run(), ProcessError)
 
 
 def _arguments() -> argparse.Namespace:
@@ -58,17 +44,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kill", action="store_true", help="instead: what a killed subscriber does to its publisher"
     )
-    parser.add_argument(
-        "--tapedb", type=Path, default=_HERE / "../../target/release/tapedb", help="the binary"
-    )
-    parser.add_argument("--cache", type=Path, default=_CACHE, help=f"folder for rivals (default {_CACHE})")
-    parser.add_argument(
-        "--scratch",
-        type=Path,
-        default=_HERE / ".scratch",
-        help="folder for logs; what is made there is removed",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of tables")
+    parser.add_argument("--cache", type=Path, default=CACHE, help=f"folder for rivals (default {CACHE})")
+    add_options(parser)
     return parser.parse_args()
 
 

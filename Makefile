@@ -9,6 +9,12 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
+# The Python with pyarrow, Polars, pandas and DuckDB that `make python` installs: tests in Rust exchange files with these.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+ifneq ($(wildcard $(TARGET)/python/venv/.complete),)
+export TAPEDB_PYTHON ?= $(TARGET)/python/venv/bin/python
+endif
+
 # The pinned version may be here under the name `stable` alone; rustup would then download it once more, or fail without a
 # network.
 PINNED := $(shell sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
@@ -50,7 +56,7 @@ package:
 	packaging/package
 
 # Runs tests and lists those that could not run (no recorded data, no Java, …).
-TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
+TESTING := testing/skipped/report $(TARGET)/skipped-tests.txt
 
 ifdef CRATE
 # The crates that stand on it, themselves without their tests.
@@ -76,6 +82,9 @@ test:
 	$(CARGO) test --workspace --no-run
 	@$(MAKE) --no-print-directory --jobs=2 tests lints
 
+# The command as `make demo` builds it, without its features; the others as they are, so that nothing else is checked again.
+MINIMAL := $(CARGO) clippy --workspace --no-default-features --features tapedb-arrow-ipc/zstd
+
 # Cargo divides the processors by itself: it would take the two jobs of make for all there are.
 .PHONY: tests lints
 tests:
@@ -83,6 +92,7 @@ tests:
 
 lints:
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= $(MINIMAL) --quiet -- -D warnings
 	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 python:
@@ -90,7 +100,7 @@ python:
 
 bench-python:
 	PROFILE=release python/check build
-	$(or $(CARGO_TARGET_DIR),target)/python/venv/bin/python bench/python --rows $(or $(ROWS),20000000) --rounds $(or $(ROUNDS),5)
+	$(TARGET)/python/venv/bin/python bench/python --rows $(or $(ROWS),20000000) --rounds $(or $(ROUNDS),5)
 
 tidy:
 	$(CARGO) test -p tapedb-tidy --lib --quiet
@@ -121,25 +131,25 @@ bench-rivals: $(addprefix bench-rivals-,$(RIVALS))
 bench-rivals-storage:
 	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run storage --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) \
-		--tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+		--tapedb $(TARGET)/release/tapedb
 
 bench-rivals-columns:
 	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run columns --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) \
-		--tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+		--tapedb $(TARGET)/release/tapedb
 
 bench-rivals-stream:
 	$(CARGO) build --release -p tapedb-cli
-	bench/rivals/run stream --rounds $(or $(ROUNDS),5) --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+	bench/rivals/run stream --rounds $(or $(ROUNDS),5) --tapedb $(TARGET)/release/tapedb
 
 bench-rivals-topic:
 	$(CARGO) build --release -p tapedb-cli
-	bench/rivals/run topic --rounds $(or $(ROUNDS),5) --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+	bench/rivals/run topic --rounds $(or $(ROUNDS),5) --tapedb $(TARGET)/release/tapedb
 
 acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }
 	$(CARGO) build --release -p tapedb-cli
-	python3 testing/acceptance/check_import.py --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb --data $(DATA)
+	python3 testing/acceptance/check_import.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
 
 soak:
 	$(CARGO) run --release -p tapedb-soak -- $(or $(MESSAGES),20000000)
@@ -177,7 +187,7 @@ miri:
 	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page between_threads
 
 loom:
-	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-shm -p tapedb-topic --lib --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-shm -p tapedb-topic --lib --target-dir $(TARGET)/loom
 
 clean:
 	$(CARGO) clean

@@ -250,3 +250,9 @@ mod tests {
         assert_eq!([type_and_field("id"), type_and_field(".id"), type_and_field("Order.")], [None; 3]);
     }
 }
+
+/// A command needs a feature that this program was built without.
+#[cfg(not(feature = "parquet"))]
+pub fn not_built(feature: &str) -> Failure {
+    Failure::new(format!("this program was built without {feature}; build it with the feature `{feature}`"))
+}

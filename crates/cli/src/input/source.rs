@@ -20,6 +20,7 @@ pub struct Source {
     /// Whether bytes arrive as they are sent: a pipe, a socket, a terminal.
     pub is_live: bool,
     /// Bytes of a file; 0 for others.
+    #[cfg_attr(not(feature = "arrow"), expect(dead_code, reason = "the progress of record batches"))]
     pub bytes: u64,
 }
 

@@ -1,5 +1,6 @@
 //! The formats in which messages are printed.
 
+#[cfg(feature = "arrow")]
 pub mod arrow;
 mod counter;
 mod csv;
@@ -37,6 +38,7 @@ pub enum Format {
     /// Columns of one record type; one row for each item of its array
     Csv,
     /// An Arrow IPC stream of one record type, for example for Polars or pyarrow; only of `tapedb read`
+    #[value(hide = cfg!(not(feature = "arrow")))]
     Arrow,
     /// Nothing: validate, count and checksum
     None,

@@ -70,6 +70,7 @@ fn arrow_has_a_row_for_each_message() {
     assert!(output.status.code() == Some(2) && error.contains("such as 18,4"), "{error}");
     let error = place.run("read bars --output arrow --decimals 9,0").bad(1);
     assert!(error.contains("is not exact in Decimal128(9, 0)"), "{error}");
+    assert!(place.run("read bars --decimals raw").bad(2).contains("--decimals is for --output arrow"));
 }
 
 #[test]

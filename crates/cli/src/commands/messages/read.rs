@@ -1,14 +1,12 @@
 //! `tapedb read`: print history.
 
 use crate::args::{DatabaseArgs, LastValues, Selection, TimeRange};
-use crate::output::{Format, Output, Totals, Writer, arrow, copy};
+use crate::output::{Format, Output, Totals, Writer, copy};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
-use tapedb_arrow::Decimals;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Stream};
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
@@ -24,13 +22,16 @@ const READERS_MAX: u64 = 256;
 /// in --types. Fields of nested records are columns field.name, and field.type if several types are possible. Each item of the first
 /// array is a row; further arrays are JSON in one column.
 ///
-/// arrow: an Arrow IPC stream of one record type, in time order: columns time and symbol (and stream, if several are read), then the
-/// fields. Nested records are structs.
-///
+#[cfg_attr(
+    feature = "arrow",
+    doc = "arrow: an Arrow IPC stream of one record type, in time order: columns time and symbol (and stream, if several are read),",
+    doc = "then the fields. Nested records are structs.",
+    doc = ""
+)]
 /// none: validates every message and prints counts, the rate, and a checksum: CRC-32C over, for each message in order,
 /// its time (8 bytes, little-endian nanoseconds), symbol, record type's name, and body.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = [EXAMPLES, ARROW_EXAMPLE].concat())]
 pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
@@ -70,15 +71,15 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Write to this new file instead of standard output. The extension implies the format: .csv, .json or .jsonl, .txt, .arrow or
-    /// .arrows.
+    /// Write to this new file instead of standard output. The extension implies the format: .csv, .json or .jsonl, .txt.
+    #[cfg_attr(feature = "arrow", doc = ".arrow and .arrows imply arrow.")]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
     /// With --output arrow, the type of decimal64 fields: float (the nearest), raw (lossless: the 64 bits), or digits and scale of an
-    /// Arrow decimal, for example 18,4; a value that is not exact in it is an error.
-    #[arg(long, value_parser = arrow::decimals, default_value = "float", value_name = "TYPE")]
-    decimals: Decimals,
+    /// Arrow decimal, for example 18,4; a value that is not exact in it is an error [default: float].
+    #[arg(long, value_name = "TYPE", hide = cfg!(not(feature = "arrow")))]
+    decimals: Option<String>,
 
     /// Names of the columns in the first line of csv (the default).
     #[arg(long, overrides_with = "no_header")]
@@ -98,9 +99,10 @@ Examples:
   tapedb read --db demo.tape feed --from 2024-01-02T14:30:05 --to 2024-01-02T14:30:06 --symbols AAAH4
   tapedb read --db demo.tape feed --last 1 --output json
   tapedb read --db demo.tape bars --from 2024-01-02 --out bars.csv
-  tapedb read --db demo.tape bars --out bars.arrows
   tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
+const ARROW_EXAMPLE: &str =
+    if cfg!(feature = "arrow") { "\n  tapedb read --db demo.tape bars --out bars.arrows" } else { "" };
 
 /// The result of `--output none`.
 #[derive(Serialize)]
@@ -124,6 +126,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if !(1..=READERS_MAX).contains(&args.readers) {
         return Err(Failure::usage(format!("--readers {} is outside 1 to {READERS_MAX}", args.readers)));
     }
+    if format != Format::Arrow && args.decimals.is_some() {
+        return Err(Failure::usage(
+            "--decimals is for --output arrow; other formats have decimals as they are",
+        ));
+    }
     let db = args.db.open_to_read()?;
     let streams = args.selection.open(&db, ui)?;
     if format == Format::None {
@@ -144,7 +151,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     check_whole(&streams)
 }
 
+#[cfg(feature = "arrow")]
 fn write_arrow(args: &Args, db: &Database, streams: &[Stream], ui: &Ui) -> Result<(), Failure> {
+    use crate::output::arrow;
+    use std::io::IsTerminal;
     if args.reverse || args.last.is_some() || !args.from_sequence.is_empty() || args.last_values.last_values {
         return Err(Failure::usage(
             "arrow is history in time order; leave out --reverse, --last, --from-sequence and --last-values",
@@ -153,9 +163,15 @@ fn write_arrow(args: &Args, db: &Database, streams: &[Stream], ui: &Ui) -> Resul
     if args.out.is_none() && std::io::stdout().is_terminal() {
         return Err(Failure::usage("arrow is not for terminals; redirect the output, or use --out FILE"));
     }
+    let decimals = arrow::decimals(args.decimals.as_deref().unwrap_or("float")).map_err(Failure::usage)?;
     let mut out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
     let cursor = args.cursor(db)?;
-    arrow::write(streams, &args.selection.types, cursor, args.decimals, args.limit(), &mut out, ui)
+    arrow::write(streams, &args.selection.types, cursor, decimals, args.limit(), &mut out, ui)
+}
+
+#[cfg(not(feature = "arrow"))]
+fn write_arrow(_: &Args, _: &Database, _: &[Stream], _: &Ui) -> Result<(), Failure> {
+    Err(crate::args::not_built("arrow"))
 }
 
 /// Fails if messages were found unreadable when the streams were opened: cursors skip them.

@@ -20,13 +20,17 @@ use tapedb_terminal::quantity;
 /// was interrupted, by Ctrl-C, a bad line or a crash, continues where it stopped when the same files are imported again, in any
 /// order: no message is lost or duplicated.
 ///
-/// parquet: files of `tapedb export`, with their schema, or files of others with a column of times and one of symbols. Their schema is
-/// inferred and shown before anything is written, if the stream does not exist; to change it, create the stream first.
-///
+#[cfg_attr(
+    feature = "parquet",
+    doc = "parquet: files of `tapedb export`, with their schema, or files of others with a column of times and one of symbols. Their",
+    doc = "schema is inferred and shown before anything is written, if the stream does not exist; to change it, create the stream",
+    doc = "first.",
+    doc = ""
+)]
 /// For a stream of a server this holds for one user's imports on one machine: the record is in a folder of this machine
 /// (--ledgers), not beside the stream.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = [EXAMPLES, PARQUET_EXAMPLES].concat())]
 pub struct Args {
     #[command(flatten)]
     pub db: DatabaseArgs,
@@ -35,12 +39,17 @@ pub struct Args {
     pub creation: CreateArgs,
 
     /// The stream to write to. For kdb+ files: the stream of their only table, or the prefix of the streams' names, as in
-    /// STREAM/quote [default: the table's name]. For parquet files of `tapedb export` [default: the stream they are of].
+    /// STREAM/quote [default: the table's name].
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "For parquet files of `tapedb export` [default: the stream they are of]."
+    )]
     #[arg(long)]
     pub stream: Option<String>,
 
     /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
-    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date) or parquet.
+    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date).
+    #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
     #[arg(long, value_name = "FORMAT")]
     pub format: AnyFormat,
 
@@ -100,29 +109,25 @@ pub struct Args {
 
 /// What the columns of Parquet files are.
 #[derive(clap::Args, Debug)]
-#[cfg_attr(
-    not(feature = "parquet"),
-    expect(dead_code, reason = "only the import of parquet files reads them")
-)]
 pub struct ParquetArgs {
     /// The column of parquet files that is the time.
-    #[arg(long, value_name = "COL", default_value = "time")]
+    #[arg(long, value_name = "COL", default_value = "time", hide = cfg!(not(feature = "parquet")))]
     pub time: String,
 
     /// The column of parquet files that is the symbol.
-    #[arg(long, value_name = "COL", default_value = "symbol")]
+    #[arg(long, value_name = "COL", default_value = "symbol", hide = cfg!(not(feature = "parquet")))]
     pub symbol: String,
 
     /// The record type of the rows of parquet files [default: that of the export, or the stream's only one].
-    #[arg(long = "type", value_name = "NAME")]
+    #[arg(long = "type", value_name = "NAME", hide = cfg!(not(feature = "parquet")))]
     pub record: Option<String>,
 
     /// Times of parquet files without a time zone are UTC. Without this they are refused.
-    #[arg(long)]
+    #[arg(long, hide = cfg!(not(feature = "parquet")))]
     pub naive_utc: bool,
 
     /// Create a stream with the schema inferred from parquet files without asking.
-    #[arg(long)]
+    #[arg(long, hide = cfg!(not(feature = "parquet")))]
     pub yes: bool,
 }
 
@@ -132,9 +137,14 @@ Examples:
   tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
   tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
-  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/
+  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
+const PARQUET_EXAMPLES: &str = if cfg!(feature = "parquet") {
+    "
   tapedb import --db copy.tape --create --format parquet parquet/
-  tapedb import --db ticks.tape --stream fx --format parquet --time ts --symbol pair --type Quote --naive-utc fx.parquet";
+  tapedb import --db ticks.tape --stream fx --format parquet --time ts --symbol pair --type Quote --naive-utc fx.parquet"
+} else {
+    ""
+};
 
 /// Format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,9 +169,10 @@ impl FromStr for AnyFormat {
             return Ok(Self::Parquet);
         }
         let names = || kdb.map(|format| format.name()).join(", ");
+        let parquet = if cfg!(feature = "parquet") { ", parquet" } else { "" };
         text.parse()
             .map(Self::Market)
-            .map_err(|error: UnknownFormat| format!("{error}, {}, parquet", names()))
+            .map_err(|error: UnknownFormat| format!("{error}, {}{parquet}", names()))
     }
 }
 

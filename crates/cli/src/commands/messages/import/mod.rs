@@ -28,8 +28,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         #[cfg(feature = "parquet")]
         AnyFormat::Parquet => parquet::run(&args, ui),
         #[cfg(not(feature = "parquet"))]
-        AnyFormat::Parquet => {
-            Err(Failure::new("this program was built without parquet; build it with the feature `parquet`"))
-        }
+        AnyFormat::Parquet => Err(crate::args::not_built("parquet")),
     }
 }

@@ -1,5 +1,6 @@
 //! `tapedb load`: load messages as they arrive, from lines of JSON or from Arrow record batches.
 
+#[cfg(feature = "arrow")]
 mod batches;
 mod lines;
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 
-/// Append messages to a stream, as `tapedb read --output json` and `--output arrow` write them: from files or standard input.
+/// Append messages to a stream, as `tapedb read` writes them: from files or standard input.
 ///
 /// json: each line is an object with "symbol", "timestamp", "$type" if the stream has several message types, and the fields of the
 /// record; `tapedb desc` shows them. Fields with defaults may be omitted.
@@ -18,12 +19,15 @@ use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 /// Reads pipes as data arrives: messages are stored, and visible to readers, when the input pauses and at the latest after
 /// --flush-interval. Ctrl-C and SIGTERM end the command after all data sent before them is stored. A line that is not a message
 /// ends the command, unless --on-bad-line is given: the messages before it are in the stream, and the error has their number.
-///
-/// arrow: an IPC stream or an IPC file, its buffers compressed or not. The columns time and symbol are needed; each other column is a
-/// field of the record type. Values are converted exactly or refused, with batch, row and column; a batch is stored whole or
-/// not at all.
+#[cfg_attr(
+    feature = "arrow",
+    doc = "",
+    doc = "arrow: an IPC stream or an IPC file, its buffers compressed or not. The columns time and symbol are needed; each other",
+    doc = "column is a field of the record type. Values are converted exactly or refused, with batch, row and column; a batch is",
+    doc = "stored whole or not at all."
+)]
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = [EXAMPLES, ARROW_EXAMPLES].concat())]
 pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
@@ -35,7 +39,8 @@ pub struct Args {
     #[command(flatten)]
     input: Input,
 
-    /// Format of the input [default: json, or arrow where the first file is named .arrow or .arrows].
+    /// Format of the input [default: json].
+    #[cfg_attr(feature = "arrow", doc = "A first file that is named .arrow or .arrows implies arrow.")]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -43,11 +48,11 @@ pub struct Args {
     bad: BadLineArgs,
 
     /// With arrow: the record type of the rows, for example Trade [default: the stream's only one].
-    #[arg(long = "type", value_name = "NAME")]
+    #[arg(long = "type", value_name = "NAME", hide = cfg!(not(feature = "arrow")))]
     record: Option<String>,
 
     /// With arrow: times without a time zone are UTC. Without this they are refused.
-    #[arg(long)]
+    #[arg(long, hide = cfg!(not(feature = "arrow")))]
     naive_utc: bool,
 
     /// How long a message may wait for others before they are stored together, for example 50ms; 0ms stores each message at once.
@@ -63,9 +68,14 @@ const EXAMPLES: &str = "\
 Examples:
   tapedb load --db my.tapedb ticks ticks.jsonl
   feed | tapedb load --db my.tapedb ticks --on-bad-line bad.jsonl --time-unit ms
-  tapedb read --db demo.tape feed --output json | tapedb load --db my.tapedb feed
+  tapedb read --db demo.tape feed --output json | tapedb load --db my.tapedb feed";
+const ARROW_EXAMPLES: &str = if cfg!(feature = "arrow") {
+    "
   tapedb read --db demo.tape bars --output arrow --decimals raw | tapedb load --db my.tapedb bars --format arrow
-  tapedb load --db tape://ticks:7847 bars bars.arrows --naive-utc";
+  tapedb load --db tape://ticks:7847 bars bars.arrows --naive-utc"
+} else {
+    ""
+};
 
 /// Format of the input.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +83,7 @@ enum Format {
     /// Lines of JSON
     Json,
     /// Record batches of one record type, as an Arrow IPC stream or file
+    #[value(hide = cfg!(not(feature = "arrow")))]
     Arrow,
 }
 
@@ -96,7 +107,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let stream = open_stream(&db, &args.stream, ui)?;
     match format {
         Format::Json => lines::load(&args, &stream, ui)?,
+        #[cfg(feature = "arrow")]
         Format::Arrow => batches::load(&args, &stream, ui)?,
+        #[cfg(not(feature = "arrow"))]
+        Format::Arrow => return Err(crate::args::not_built("arrow")),
     }
     ui.check_interrupt()
 }

@@ -26,12 +26,14 @@ pub fn schema_of_arrow(schema: &Bound<'_, PyAny>, name: &str, ignored: Vec<Strin
         Err(error) => schema.extract::<AnyRecordBatch>().map_err(|_| error)?.schema()?,
     };
     let mut text = String::new();
-    let fields: Vec<&Field> = schema
-        .fields()
-        .iter()
-        .map(|field| field.as_ref())
-        .filter(|field| !ignored.contains(field.name()))
-        .collect();
+    // A header's column has a longer name where there is a field of the usual one.
+    let has = |name: &str| schema.field_with_name(name).is_ok();
+    let is_header = |name: &String| match name.strip_prefix("message_") {
+        Some(usual) if ignored.iter().any(|name| name == usual) && has(usual) => true,
+        _ => ignored.contains(name) && !has(&format!("message_{name}")),
+    };
+    let fields: Vec<&Field> =
+        schema.fields().iter().map(|field| field.as_ref()).filter(|field| !is_header(field.name())).collect();
     record(&mut text, "message", name, &fields)?;
     check_schema(&text)
 }

@@ -2,7 +2,7 @@
 
 use crate::encode::{AppendOptions, BatchColumns, EncodedRows, RowEncoder};
 use crate::error::Error;
-use crate::read::TIME;
+use crate::header::TIME;
 use arrow_array::RecordBatch;
 use std::collections::HashMap;
 use tapedb_engine::{Error as EngineError, Late, Loader, Rejected, Stream, SymbolId};

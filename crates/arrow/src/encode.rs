@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, Reader};
 use crate::error::Error;
-use crate::read::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME};
+use crate::header::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME};
 use crate::slices::Slices;
 use crate::tree::{Node, Tree};
 use crate::values;
@@ -88,6 +88,13 @@ impl RowEncoder {
         self.tree.type_id
     }
 
+    /// The name of a header's column beside the fields of the record type: [`header_column`](crate::header_column).
+    pub fn header_column(&self, name: &str) -> String {
+        let records = &self.layouts.schema().records;
+        let record = records.get(usize::from(self.tree.type_id));
+        record.map_or_else(|| name.into(), |record| crate::header_column(record, name))
+    }
+
     /// Name of the record type.
     pub(crate) fn record(&self) -> &str {
         self.layouts.records().get(usize::from(self.tree.type_id)).map_or("", |record| &record.name)
@@ -107,7 +114,7 @@ impl RowEncoder {
         let mut free: Vec<usize> = (0..batch.num_columns()).collect();
         let mut take = |name: &str, is_header: bool| -> Result<Option<Reader>, Error> {
             let mut found = free.iter().enumerate().filter(|(_, index)| schema.field(**index).name() == name);
-            // A column of the header comes before a field of the same name.
+            // Where both have the same name, the header's column comes before the field.
             let found = if is_header { found.next() } else { found.next_back() };
             let Some((at, index)) = found.map(|(at, index)| (at, *index)) else { return Ok(None) };
             free.remove(at);
@@ -123,7 +130,10 @@ impl RowEncoder {
             found => Ok(found),
         };
         let fields = nodes.map(field).collect::<Result<_, Error>>()?;
-        let is_header = |name: &String| [SEQUENCE, SPACE, STREAM].contains(&name.as_str());
+        let is_header = |name: &&String| {
+            let is_it = |usual: &str| **name == usual || **name == self.header_column(usual);
+            [SEQUENCE, SPACE, STREAM].into_iter().any(is_it)
+        };
         match free.iter().map(|index| schema.field(*index).name()).find(|name| !is_header(name)) {
             Some(unknown) => Err(Error::schema(unknown, "the record type has no such field")),
             None => Ok(BatchColumns { time, symbol, fields }),

@@ -2,6 +2,7 @@
 
 use crate::arrays::{Arrays, Level, dictionary};
 use crate::error::Error;
+use crate::header::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME, header_column};
 use crate::tree::Tree;
 use crate::types::{self, Decimals, ZONE};
 use arrow_array::{
@@ -19,13 +20,6 @@ pub const BATCH_ROWS_MAX: usize = 65_536;
 
 /// Numbers of symbols up to this one are looked up by index.
 const NUMBERS_MAX: usize = 1 << 24;
-
-/// Names of the columns of a message's header.
-pub(crate) const TIME: &str = "time";
-pub(crate) const SYMBOL: &str = "symbol";
-pub(crate) const SEQUENCE: &str = "sequence";
-pub(crate) const SPACE: &str = "space";
-pub(crate) const STREAM: &str = "stream";
 
 /// What to read, and as what.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +69,8 @@ fn check(decimals: Decimals, record: &str) -> Result<(), Error> {
 /// Record batches of the messages of one record type, each of 1 to [`BATCH_ROWS_MAX`] rows.
 ///
 /// The first columns are `time` and `symbol`, then `sequence` and `space` if they are asked for, and `stream` where several streams
-/// are read; then the fields. After an error the next call continues as [`ColumnCursor::next`] does.
+/// are read; then the fields. Where the record type has a field of such a name, the column has that of
+/// [`header_column`](crate::header_column). After an error the next call continues as [`ColumnCursor::next`] does.
 ///
 /// ```
 /// use tapedb_arrow::{BatchReader, ReadOptions};
@@ -163,17 +158,20 @@ impl BatchReader {
             columns = columns.limit(limit);
         }
         let with_spaces = options.sequences && streams.iter().any(|stream| stream.spaces() > 1);
+        let schema = streams.first().map(|stream| stream.layouts().schema());
+        let found = schema.and_then(|schema| schema.records.get(usize::from(tree.type_id)));
+        let name = |name: &str| found.map_or_else(|| name.into(), |found| header_column(found, name));
         let mut header =
             vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
         if options.sequences {
-            header.push(Field::new(SEQUENCE, DataType::UInt64, false));
+            header.push(Field::new(name(SEQUENCE), DataType::UInt64, false));
         }
         if with_spaces {
-            header.push(Field::new(SPACE, DataType::UInt32, false));
+            header.push(Field::new(name(SPACE), DataType::UInt32, false));
         }
         let streams = (streams.len() > 1).then(Dictionary::default);
         if streams.is_some() {
-            header.push(Field::new(STREAM, types::dictionary(), false));
+            header.push(Field::new(name(STREAM), types::dictionary(), false));
         }
         let fields = tree.nodes.iter().map(|node| Arc::new(node.field(options.decimals_in(&node.name))));
         let fields = header.into_iter().map(Arc::new).chain(fields);

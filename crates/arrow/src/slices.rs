@@ -1,7 +1,7 @@
 //! Record batches as slices that the loader takes: where each column is one as it is, or after one pass over it.
 
 use crate::decimals::from_f64s;
-use crate::read::{SYMBOL, TIME};
+use crate::header::{SYMBOL, TIME};
 use crate::tree::{Content, Node, Tree};
 use crate::types::{DECIMAL64_BITS, Leaf, TYPE_KEY};
 use arrow_array::cast::AsArray;

@@ -5,6 +5,7 @@ use crate::tree::{Alternative, Content, Node, TYPE};
 use crate::types::Leaf;
 use tapedb_codec::batch::MAX_MESSAGE_BYTES;
 use tapedb_codec::dynamic::{Layouts, RecordValue, Value};
+use tapedb_codec::quoted;
 use tapedb_schema::{
     Ascii, Decimal64, Field, FieldType, MAX_NAME_BYTES, RecordType, Scalar, Schema, TimeOfDay, Timestamp,
 };
@@ -123,7 +124,7 @@ fn union(
         return Err(Misfit::new("the name of a record type is needed").below(TYPE));
     };
     let Some(alternative) = alternatives.iter().find(|alternative| alternative.name == name) else {
-        return Err(Misfit::new(format!("{name:?} is none of the field's record types")).below(TYPE));
+        return Err(Misfit::new(format!("{} is none of the field's record types", quoted(name))).below(TYPE));
     };
     let others = reader.children.iter().enumerate().filter(|(index, _)| *index != at);
     let mut found = None;
@@ -200,7 +201,7 @@ fn leaf_value(leaf: &Leaf, cell: &Cell<'_>) -> Result<Value, String> {
         (Leaf::Binary, Cell::Bytes(bytes)) => Ok(Value::Binary((*bytes).into())),
         (Leaf::Enum(symbols), Cell::Text(text)) => {
             let ordinal = symbols.ordinals.get(*text);
-            let unknown = || format!("{text:?} is not a symbol of enum {}", symbols.name);
+            let unknown = || format!("{} is not a symbol of enum {}", quoted(text), symbols.name);
             ordinal.map(|ordinal| Value::Enum(*ordinal)).ok_or_else(unknown)
         }
         (Leaf::Binary, cell) => Err(unfit(&"binary", cell)),
@@ -234,12 +235,12 @@ fn scalar_value(scalar: Scalar, cell: &Cell<'_>) -> Result<Value, String> {
             let mut chars = text.chars();
             match (chars.next(), chars.next()) {
                 (Some(only), None) => Ok(Value::Char(only)),
-                _ => Err(format!("{text:?} is not one character")),
+                _ => Err(format!("{} is not one character", quoted(text))),
             }
         }
         (Scalar::Ascii(width), Cell::Text(text)) => {
             if text.len() > usize::from(width) {
-                return Err(format!("{text:?} is longer than ascii({width})"));
+                return Err(format!("{} is longer than ascii({width})", quoted(text)));
             }
             Ascii::new(text).map(Value::Ascii).map_err(|error| error.to_string())
         }

@@ -24,6 +24,7 @@ mod layout;
 mod plan;
 mod scalars;
 mod schema_of;
+mod shown;
 mod spare;
 
 pub use array::{ArrayIter, ArrayView};
@@ -33,6 +34,7 @@ pub use layout::{
     Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, encode_into, view, view_trusted,
 };
 pub use schema_of::SchemaBuilder;
+pub use shown::quoted;
 pub use spare::Spare;
 pub use tapedb_derive::{Enumeration, Record, Union};
 

@@ -154,7 +154,9 @@ impl Reading {
         let path = source.file.path();
         let batch = renamed(batch, source).map_err(|what| Error::new(path, what))?;
         let has_sequences = source.file.origin().is_some_and(|origin| origin.sequences);
-        let sequences = batch.column_by_name(SEQUENCE).filter(|column| {
+        // Earlier versions wrote two columns of that name where a field has it: the first is the header's.
+        let column = batch.column_by_name(&source.encoder.header_column(SEQUENCE));
+        let sequences = column.or_else(|| batch.column_by_name(SEQUENCE)).filter(|column| {
             has_sequences && *column.data_type() == DataType::UInt64 && column.null_count() == 0
         });
         let sequences = sequences.map(|column| column.as_primitive::<UInt64Type>().clone());

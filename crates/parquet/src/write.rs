@@ -161,8 +161,9 @@ fn properties(
     origin: &Origin,
     options: &WriteOptions,
 ) -> parquet::errors::Result<WriterProperties> {
-    let time = ColumnPath::from("time");
-    let symbol = ColumnPath::from("symbol");
+    // The header's columns come first. Their names are those of no field.
+    let column = |index: usize| ColumnPath::from(schema.fields().get(index).map_or("", |field| field.name()));
+    let [time, symbol, sequence] = [0, 1, 2].map(column);
     let sorting = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
     let mut builder = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(options.zstd_level)?))
@@ -173,9 +174,8 @@ fn properties(
         .set_created_by(format!("TapeDB {}", env!("CARGO_PKG_VERSION")))
         .set_column_bloom_filter_enabled(symbol.clone(), true)
         .set_column_bloom_filter_max_ndv(symbol, SYMBOLS_EXPECTED);
-    // Times grow, and are hardly ever the same.
-    for name in ["time", "sequence"].into_iter().filter(|name| schema.field_with_name(name).is_ok()) {
-        let column = if name == "time" { time.clone() } else { ColumnPath::from(name) };
+    // Times and sequence numbers grow, and are hardly ever the same.
+    for column in std::iter::once(time).chain(origin.sequences.then_some(sequence)) {
         builder = builder
             .set_column_dictionary_enabled(column.clone(), false)
             .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);

@@ -1,6 +1,6 @@
 //! Record batches into streams.
 
-use crate::support::{appender, messages, streams};
+use crate::support::{appender, messages, read, streams, with_messages};
 use arrow_array::types::Int8Type;
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array,
@@ -10,7 +10,7 @@ use arrow_array::{
 };
 use arrow_schema::ArrowError;
 use std::sync::Arc;
-use tapedb_arrow::{AppendOptions, BatchAppender};
+use tapedb_arrow::{AppendOptions, BatchAppender, ReadOptions};
 use tapedb_codec::dynamic::Value;
 use tapedb_engine::{Late, StreamOptions};
 
@@ -198,6 +198,39 @@ fn a_field_may_have_the_name_of_a_header_column() {
     assert_eq!(found[0].1, 1);
     assert_eq!(found[0].2.fields, [Value::UInt(5), Value::UInt(8)]);
     assert_eq!(found[1].2.fields, [Value::UInt(6), Value::UInt(9)]);
+}
+
+/// What is read has no name twice, and is the same when it is appended.
+#[test]
+fn header_columns_have_names_that_no_field_has() {
+    let schema = "message M { sequence: string, message_sequence: i8, stream: bool }";
+    let lines = r#"{"$type": "M", "sequence": "s", "message_sequence": -1, "stream": true}
+        {"$type": "M", "sequence": "", "message_sequence": 5, "stream": false}"#;
+    let (_directory, _db, stream, copy) = with_messages(schema, lines);
+    let options = ReadOptions { sequences: true, ..ReadOptions::default() };
+    let batches = read(&stream, "M", &options).unwrap();
+    let names: Vec<String> = batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names[..3], ["time", "symbol", "message_message_sequence"]);
+    assert_eq!(names[3..], ["sequence", "message_sequence", "stream"]);
+    for options in [options, ReadOptions::default()] {
+        let mut appender = appender(&copy, "M");
+        for batch in read(&stream, "M", &options).unwrap() {
+            appender.append(&batch).unwrap();
+        }
+        appender.flush().unwrap();
+    }
+    let (expected, found) = (messages(&stream, "M"), messages(&copy, "M"));
+    let twice: Vec<_> = expected.into_iter().flat_map(|message| [message.clone(), message]).collect();
+    assert_eq!(found, twice);
+}
+
+#[test]
+fn errors_show_the_beginning_of_long_texts() {
+    let long = "x".repeat(1 << 20);
+    for column in ["side", "venue"] {
+        let error = refused(&[(column, texts(&["BUY", &long]))]);
+        assert!(error.contains("xxx…") && error.len() < 200, "{column}: {}", error.len());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::json::JsonError;
 use super::layouts::{FieldLayout, ItemLayout, Layouts, TypeLayout};
 use super::value::{RecordValue, Value};
 use crate::layout::MAX_DEPTH;
+use crate::shown::{quoted, shortened};
 use serde_json::{Map, Value as Json};
 use std::str::FromStr;
 use tapedb_schema::{Ascii, Scalar, TimeOfDay, TimeUnit, Timestamp};
@@ -284,22 +285,6 @@ fn kind(json: &Json) -> String {
         json => shortened(&json.to_string()),
     }
 }
-
-/// A text in quotes, shortly: it may be of any length.
-fn quoted(text: &str) -> String {
-    let front: String = text.chars().take(SHOWN + 1).collect();
-    shortened(&format!("{front:?}"))
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into(),
-    }
-}
-
-/// Most characters of the input that a message to people repeats.
-const SHOWN: usize = 40;
 
 /// An `f32` or `f64`. A number too large for it is refused, not made infinite.
 fn float<T: FromStr + Into<f64> + Copy>(json: &Json) -> Option<T> {

@@ -2,7 +2,7 @@
 
 use crate::support::{export, fill, import, messages, streams};
 use proptest::prelude::*;
-use tapedb_parquet::WriteOptions;
+use tapedb_parquet::{ParquetFile, WriteOptions};
 use tapedb_testing::sample::schema;
 
 proptest! {
@@ -19,6 +19,24 @@ proptest! {
         import(&copy, &paths);
         prop_assert_eq!(messages(&copy), messages(&stream));
     }
+}
+
+/// They have the types of others, and header columns have names of their own.
+#[test]
+fn fields_with_the_names_of_header_columns() {
+    let schema = "message M { sequence: string?, stream: f64, space: bool }
+        message N { sequence: u64, message_sequence: string }";
+    let (directory, stream, copy) = streams(schema.parse().unwrap());
+    fill(&stream, 9, 300);
+    let files = export(&stream, directory.path(), &WriteOptions::default());
+    for (path, _) in &files {
+        let file = ParquetFile::open(path).unwrap();
+        let mut names: Vec<_> = file.schema().fields().iter().map(|field| field.name()).collect();
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+    import(&copy, &files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
+    assert_eq!(messages(&copy), messages(&stream));
 }
 
 #[test]

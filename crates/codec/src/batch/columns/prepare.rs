@@ -4,6 +4,7 @@ use super::input::{FieldValues, InputColumn, Validity};
 use super::{Shape, mask};
 use crate::batch::MAX_MESSAGE_BYTES;
 use crate::dynamic::{FieldLayout, Layouts, RecordLayout, TypeLayout};
+use crate::shown::quoted;
 use std::collections::HashMap;
 use std::fmt;
 use tapedb_schema::{Ascii, Decimal64, Scalar, TimeOfDay, Timestamp};
@@ -285,7 +286,7 @@ impl<'a> Field<'_, 'a> {
                 let names: HashMap<&str, u64> =
                     names.map(|(ordinal, (symbol, _))| (symbol.as_str(), ordinal as u64)).collect();
                 let word = |text: &str| {
-                    let unknown = || format!("{text:?} is not a symbol of enum {}", of.name);
+                    let unknown = || format!("{} is not a symbol of enum {}", quoted(text), of.name);
                     names.get(text).copied().ok_or_else(unknown)
                 };
                 let need = format!("enum {} (ordinals or texts)", of.name);
@@ -298,7 +299,7 @@ impl<'a> Field<'_, 'a> {
         let need = format!("ascii({width})");
         let slot = |text: &str| -> Result<u128, String> {
             if text.len() > width {
-                return Err(format!("{text:?} is longer than ascii({width})"));
+                return Err(format!("{} is longer than ascii({width})", quoted(text)));
             }
             let slot = Ascii::<16>::new(text).map_err(|error| error.to_string())?;
             Ok(u128::from_le_bytes(*slot.as_bytes()))

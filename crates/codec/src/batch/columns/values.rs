@@ -3,6 +3,7 @@
 use super::input::{FieldValues, InputColumn};
 use super::prepare::{Misfit, columns_of};
 use crate::dynamic::{Layouts, RecordLayout, RecordValue, TypeLayout, Value};
+use crate::shown::quoted;
 use tapedb_schema::{Ascii, Scalar, TimeOfDay, Timestamp};
 
 /// Encodes the rows of columns as bodies.
@@ -71,7 +72,7 @@ impl<'i, 'a> RowMaker<'i, 'a> {
         match (ty, column.values) {
             (TypeLayout::Scalar(Scalar::Ascii(width)), _) => match text()? {
                 Some(text) if text.len() > usize::from(*width) => {
-                    Err(Wrong::new(format!("{text:?} is longer than ascii({width})")))
+                    Err(Wrong::new(format!("{} is longer than ascii({width})", quoted(text))))
                 }
                 Some(text) => {
                     Ascii::new(text).map(Value::Ascii).map_err(|error| Wrong::new(error.to_string()))
@@ -90,8 +91,9 @@ impl<'i, 'a> RowMaker<'i, 'a> {
                     _ => match text()? {
                         Some(text) => {
                             let found = of.symbols.iter().position(|(symbol, _)| symbol == text);
-                            let unknown =
-                                || Wrong::new(format!("{text:?} is not a symbol of enum {}", of.name));
+                            let unknown = || {
+                                Wrong::new(format!("{} is not a symbol of enum {}", quoted(text), of.name))
+                            };
                             Some(found.ok_or_else(unknown)? as u16)
                         }
                         None => return unfit(&format!("enum {} (ordinals or texts)", of.name)),

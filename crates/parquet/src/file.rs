@@ -2,12 +2,13 @@
 
 use crate::error::Error;
 use crate::origin::Origin;
-use crate::{empty, footer};
+use crate::{empty, footer, pages, views};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::statistics::Statistics;
 use std::fs::File;
@@ -15,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_arrow_ipc::guarded;
 
-/// Rows of a batch: their values fit into the processor's cache.
-const BATCH_ROWS: usize = 8192;
+/// Rows of a batch where texts are not views, so that rows that share a text have it each.
+const WHOLE_TEXTS_ROWS: usize = 64;
 
 /// A file whose footer has been read. It is open only while rows are read.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct ParquetFile {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
     origin: Option<Origin>,
+    /// Whether texts are read as views.
+    has_views: bool,
 }
 
 impl ParquetFile {
@@ -36,13 +39,16 @@ impl ParquetFile {
         let file = File::open(path).map_err(|error| wrong(format!("cannot open: {error}")))?;
         let footer = footer::read(&file).map_err(wrong)?;
         let read = guarded(|| {
-            let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
-            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
+            let metadata = Arc::new(ParquetMetaDataReader::decode_metadata(&footer)?);
+            let plain = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new())?;
+            let options = ArrowReaderOptions::new().with_schema(views::schema(plain.schema()));
+            let viewed = ArrowReaderMetadata::try_new(metadata, options);
+            Ok::<_, ParquetError>(viewed.map_or((plain, false), |viewed| (viewed, true)))
         });
-        let metadata = read.map_err(damaged(path))?.map_err(damaged(path))?;
+        let (metadata, has_views) = read.map_err(damaged(path))?.map_err(damaged(path))?;
         let entries = metadata.metadata().file_metadata().key_value_metadata();
         let origin = entries.and_then(|entries| Origin::of(entries));
-        Ok(Self { path: path.into(), metadata, origin })
+        Ok(Self { path: path.into(), metadata, origin, has_views })
     }
 
     /// Where it is.
@@ -89,15 +95,18 @@ impl ParquetFile {
         least.collect::<Option<Vec<i64>>>()?.into_iter().min()
     }
 
-    /// Opens the file to read its rows.
+    /// Opens the file to read its rows, after a look at what its pages state.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When it cannot be opened, or its pages have more bytes or values than are read.
     pub fn batches(&self) -> Result<Batches, Error> {
         let file = File::open(&self.path).map_err(|error| Error::new(&self.path, error))?;
+        let rows = guarded(|| pages::check(&file, self.metadata.metadata())).and_then(|rows| rows);
+        let rows = rows.map_err(damaged(&self.path))?;
+        let rows = if self.has_views { rows } else { rows.min(WHOLE_TEXTS_ROWS) };
         let built = guarded(|| {
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-                .with_batch_size(BATCH_ROWS)
+                .with_batch_size(rows)
                 .build()
         });
         let reader = built.map_err(damaged(&self.path))?.map_err(damaged(&self.path))?;

@@ -3,6 +3,7 @@
 //! The `parquet` crate reserves memory for as many row groups as a footer states. [`check`] walks over the footer, which is in Thrift's
 //! compact protocol, and refuses a list with more items than bytes are left.
 
+use crate::thrift::Walk;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -14,9 +15,6 @@ const TAIL_BYTES: u64 = 8;
 
 /// Largest footer: a hundred thousand column chunks have about 10 MiB.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
-
-/// Nesting of a footer is below ten.
-const DEPTH_MAX: u32 = 32;
 
 /// The footer's bytes.
 ///
@@ -45,83 +43,9 @@ pub fn read(file: &File) -> Result<Vec<u8>, String> {
 }
 
 fn check(footer: &[u8]) -> Result<(), String> {
-    let mut walk = Walk { bytes: footer };
-    walk.structure(0).ok_or_else(|| "its footer is damaged: lengths in it do not fit".to_string())
-}
-
-/// Walks over values; `None`: they do not fit into the bytes.
-struct Walk<'a> {
-    bytes: &'a [u8],
-}
-
-impl Walk<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        Some(*first)
-    }
-
-    fn skip(&mut self, bytes: u64) -> Option<()> {
-        self.bytes = self.bytes.get(usize::try_from(bytes).ok()?..)?;
-        Some(())
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn structure(&mut self, depth: u32) -> Option<()> {
-        if depth > DEPTH_MAX {
-            return None;
-        }
-        loop {
-            let header = self.byte()?;
-            if header == 0 {
-                return Some(());
-            }
-            // Without a difference to the field before, its number follows.
-            if header >> 4 == 0 {
-                self.number()?;
-            }
-            // Of a field that is a bool, the header has the value.
-            if !matches!(header & 0xf, 1 | 2) {
-                self.value(header & 0xf, depth)?;
-            }
-        }
-    }
-
-    fn value(&mut self, ty: u8, depth: u32) -> Option<()> {
-        match ty {
-            1..=3 => self.skip(1),
-            4..=6 => self.number().map(drop),
-            7 => self.skip(8),
-            8 => {
-                let bytes = self.number()?;
-                self.skip(bytes)
-            }
-            9 | 10 => self.list(depth),
-            12 => self.structure(depth + 1),
-            // Parquet has no maps.
-            _ => None,
-        }
-    }
-
-    fn list(&mut self, depth: u32) -> Option<()> {
-        let header = self.byte()?;
-        let items = if header >> 4 == 0xf { self.number()? } else { u64::from(header >> 4) };
-        if items > self.bytes.len() as u64 || depth >= DEPTH_MAX {
-            return None;
-        }
-        (0..items).try_for_each(|_| self.value(header & 0xf, depth + 1))
-    }
+    Walk::new(footer)
+        .structure(0)
+        .ok_or_else(|| "its footer is damaged: lengths in it do not fit".to_string())
 }
 
 #[cfg(test)]

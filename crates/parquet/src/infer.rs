@@ -3,9 +3,6 @@
 use arrow_schema::{DataType, Field as Column, Schema as Columns, TimeUnit};
 use tapedb_schema::{ElementType, Field, FieldType, MAX_SCALE, RecordType, Scalar, Schema};
 
-/// Columns that are not fields, because the stream gives them.
-const NOT_FIELDS: [&str; 3] = ["sequence", "space", "stream"];
-
 /// A schema with one message type `record`, whose fields are the columns but for `time` and `symbol`.
 ///
 /// Whole numbers and floats keep their types, decimals of up to 18 digits are `decimal(18,s)` and longer ones `decimal64`, texts are
@@ -24,7 +21,7 @@ pub fn schema(columns: &Columns, record: &str, time: &str, symbol: &str) -> Resu
     let mut fields = Vec::new();
     let is_field = |column: &&std::sync::Arc<Column>| {
         let name = column.name().as_str();
-        name != time && name != symbol && !NOT_FIELDS.contains(&name)
+        name != time && name != symbol
     };
     for column in columns.fields().iter().filter(is_field) {
         fields.push(inference.field(column, &format!("{record}_{}", column.name()))?);
@@ -145,6 +142,16 @@ mod tests {
         let expected = "record Quote_levels { price: f64?, size: i64 }
             message Quote { price: decimal(18,4), wide: decimal64?, venue: string?, levels: array<record<Quote_levels>> }";
         assert_eq!(found.unwrap(), expected.parse().unwrap());
+    }
+
+    /// Sequence numbers of a venue are not those of the stream.
+    #[test]
+    fn columns_with_the_names_of_header_columns_are_fields_too() {
+        let found = inferred(vec![
+            Column::new("sequence", DataType::UInt32, false),
+            Column::new("stream", DataType::Utf8, true),
+        ]);
+        assert_eq!(found.unwrap(), "message Quote { sequence: u32, stream: string? }".parse().unwrap());
     }
 
     #[test]

@@ -15,6 +15,9 @@ mod footer;
 pub mod infer;
 mod merge;
 mod origin;
+mod pages;
+mod thrift;
+mod views;
 mod write;
 
 pub use error::Error;

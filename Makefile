@@ -31,7 +31,7 @@ help:
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
 	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
-	@echo "make python      build the wheel, install it below target/, run its tests, check its types (needs Python 3.11 and PyPI)"
+	@echo "make python      build the wheel, install it below target/, run its tests, check its types and lints (needs Python 3.11 and PyPI)"
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
@@ -76,24 +76,27 @@ endif
 # Many tests wait for processes, clocks and connections: more of them than processors run at once.
 TEST_THREADS ?= 6
 
+# Everything but the Python package, which brings thirty crates of its own: `make python` tests and lints it.
+WORKSPACE := --workspace --exclude tapedb-python
+
 # Lints run beside the tests, which wait more than they compute. They print nothing unless they fail; `make lints` repeats them.
 test:
 	$(CARGO) fmt --all --check
-	$(CARGO) test --workspace --no-run
+	$(CARGO) test $(WORKSPACE) --no-run
 	@$(MAKE) --no-print-directory --jobs=2 tests lints
 
 # The command as `make demo` builds it, without its features; the others as they are, so that nothing else is checked again.
-MINIMAL := $(CARGO) clippy --workspace --no-default-features --features tapedb-arrow-ipc/zstd
+MINIMAL := $(CARGO) clippy $(WORKSPACE) --no-default-features --features tapedb-arrow-ipc/zstd
 
 # Cargo divides the processors by itself: it would take the two jobs of make for all there are.
 .PHONY: tests lints
 tests:
-	MAKEFLAGS= RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test --workspace
+	MAKEFLAGS= RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test $(WORKSPACE)
 
 lints:
-	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= $(CARGO) clippy $(WORKSPACE) --all-targets --quiet -- -D warnings
 	MAKEFLAGS= $(MINIMAL) --quiet -- -D warnings
-	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --quiet
 
 python:
 	python/check

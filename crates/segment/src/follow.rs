@@ -155,11 +155,11 @@ impl<'a> Sample<'a> {
 mod tests {
     use super::*;
 
-    /// Fields of a block: noise, and what is near it.
+    /// Fields of a block: random numbers, and what is near it.
     fn fields(seed: i64, is_constant: bool) -> Vec<Field> {
-        let noise = |i: i64| (i + seed).wrapping_mul(6_364_136_223_846_793_005) >> 40;
+        let random = |i: i64| (i + seed).wrapping_mul(6_364_136_223_846_793_005) >> 40;
         let kind = ColumnKind::Int { width: 8, signed: true };
-        let leader: Vec<i64> = (0..1_000).map(noise).collect();
+        let leader: Vec<i64> = (0..1_000).map(random).collect();
         let near = leader.iter().zip(0..).map(|(value, i)| if is_constant { 7 } else { value + i % 3 });
         let near = near.collect::<Vec<i64>>().into();
         vec![Field::new(3, kind, leader.into()), Field::new(5, kind, near)]

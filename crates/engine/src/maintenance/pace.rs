@@ -38,7 +38,7 @@ pub(crate) struct Pace<'a> {
     waited: Option<Duration>,
     /// Steps for which it gives way yet.
     giving_way: u32,
-    /// When a second thread was last considered, and how long processors had been idle by then.
+    /// When a second thread was last considered, and how long processors had been idle at that time.
     considered: Option<(Instant, Duration)>,
     /// How long second threads have run since then.
     beside_ran: Duration,

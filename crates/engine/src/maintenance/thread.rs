@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Waits whatever becomes complete meanwhile.
+    /// Waits, also while files become complete.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         loop {

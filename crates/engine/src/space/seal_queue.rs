@@ -116,7 +116,7 @@ impl SealQueue {
         self.lock().written.remove(&sealed)
     }
 
-    /// Lets nobody take files any more.
+    /// No thread takes a file after it.
     pub fn close(&self) {
         self.lock().open_for = None;
     }

@@ -11,6 +11,7 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
@@ -435,6 +436,10 @@ impl Columns {
             let (mut field, mut array) = (field.as_ref().clone(), array.clone());
             if *field.name() == self.time {
                 array = times(&array, &self.time)?;
+                if let (DataType::Timestamp(_, None), None) = (array.data_type(), &self.zone) {
+                    let what = "these times have no time zone; state which one is meant: zone=\"UTC\", or a name such as \"Europe/Berlin\"";
+                    return Err(Failure::mismatch(&self.time, what));
+                }
                 field = field.with_name("time").with_data_type(array.data_type().clone());
             } else if *field.name() == self.symbol {
                 field = field.with_name("symbol");
@@ -501,7 +506,15 @@ pub fn record_batches(
     table: &Bound<'_, PyAny>,
     columns: &Columns,
 ) -> PyResult<impl Iterator<Item = Result<RecordBatch, Failure>> + use<> + Send> {
-    let reader = table.extract::<AnyRecordBatch>()?.into_reader()?;
+    let py = table.py();
+    let reader = table.extract::<AnyRecordBatch>().and_then(|batches| Ok(batches.into_reader()?));
+    let reader = reader.map_err(|error| match error.is_instance_of::<PyValueError>(py) {
+        // One column, or an array: what Arrow says about it is for those who write such libraries.
+        true => {
+            PyTypeError::new_err(format!("{} is not a table: it has no columns with names", table.get_type()))
+        }
+        false => error,
+    })?;
     let schema = reader.schema();
     for (column, role) in [(&columns.time, "time"), (&columns.symbol, "symbol")] {
         if schema.field_with_name(column).is_err() {

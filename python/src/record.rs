@@ -155,6 +155,15 @@ impl Record {
         Ok(String::from_utf8_lossy(&json).into_owned())
     }
 
+    /// Records do not change: a copy is the record itself.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
         match other.cast::<Self>() {
             Ok(other) if !other.is_instance_of::<Message>() => {

@@ -206,6 +206,8 @@ class Database:
         return f"Database({self.path!r}{', closed' if self.closed else ', read-only' if self.read_only else ''})"
 
     def _repr_html_(self) -> str:
+        if self.closed:
+            return _html.text(repr(self))
         rows = []
         for name in self.streams():
             stream = self.stream(name)

@@ -9,12 +9,15 @@ from . import _tapedb
 from ._errors import SchemaMismatch
 
 
-def with_arrow(table: Any) -> Any:
-    """An object with `__arrow_c_stream__` or `__arrow_c_array__` for a frame, a table, or a dictionary of columns."""
+def with_arrow(table: Any, time: str = "time") -> Any:
+    """An object with `__arrow_c_stream__` or `__arrow_c_array__` for a frame, a table, or a dictionary of columns.
+
+    An index of times without a name, which many frames of pandas have, is the column `time`.
+    """
     if isinstance(table, Mapping):
         return _of_columns(table)
     if type(table).__module__.split(".")[0] == "pandas":
-        return _of_pandas(table)
+        return _of_pandas(table, time)
     if type(table).__name__ == "LazyFrame" and hasattr(table, "collect"):
         table = table.collect()
     if type(table).__name__ == "DataFrame" and type(table).__module__.startswith("polars"):
@@ -38,7 +41,17 @@ def with_arrow(table: Any) -> Any:
 def _of_columns(columns: Mapping[str, Any]) -> _tapedb.Batch:
     if not columns:
         raise SchemaMismatch("the table has no columns; give time, symbol and the fields")
-    return _tapedb.batch_of_columns([(str(name), *_column(str(name), values)) for name, values in columns.items()])
+    lengths = [len(values) for values in columns.values() if not _is_single(values)]
+    if not lengths:
+        raise SchemaMismatch("the table has single values alone; give the times as a list or an array")
+    # A single value is that of all rows, such as the symbol of a table about one.
+    filled = {name: [values] * lengths[0] if _is_single(values) else values for name, values in columns.items()}
+    return _tapedb.batch_of_columns([(str(name), *_column(str(name), values)) for name, values in filled.items()])
+
+
+def _is_single(values: Any) -> bool:
+    """Whether it is one value, not a column of them."""
+    return isinstance(values, (str, bytes)) or not hasattr(values, "__len__")
 
 
 def _column(name: str, values: Any) -> tuple[str, Any]:
@@ -68,10 +81,12 @@ def _column(name: str, values: Any) -> tuple[str, Any]:
     return "list", values.tolist()
 
 
-def _of_pandas(table: Any) -> Any:
+def _of_pandas(table: Any, time: str) -> Any:
     """A frame of pandas: through pyarrow where it is installed."""
     frame = table if hasattr(table, "columns") else table.to_frame()
-    if any(name is not None for name in frame.index.names):
+    if type(frame.index).__name__ == "DatetimeIndex" and frame.index.name is None and time not in frame.columns:
+        frame = frame.rename_axis(time).reset_index()
+    elif any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     try:
         import pyarrow as pa

@@ -40,6 +40,11 @@ def code(text: str) -> str:
     return f"<pre>{html.escape(text)}</pre>"
 
 
+def text(line: str) -> str:
+    """A line of text."""
+    return f"<p>{html.escape(line)}</p>"
+
+
 def size(count: int) -> str:
     """Bytes for people."""
     number = float(count)

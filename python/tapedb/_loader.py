@@ -61,8 +61,9 @@ class Loader:
 
         Args:
             table: A frame of Polars or pandas, an Arrow table or stream, a DuckDB relation, a structured array, or a dictionary of
-                columns.
-            time: The column of times: timestamps, dates, ISO texts, or integers of nanoseconds since 1970.
+                columns; in a dictionary, a single value is that of all rows.
+            time: The column of times: timestamps, dates, ISO texts, or integers of nanoseconds since 1970. An index of times without a
+                name is that column.
             symbol: The column of symbols.
             type: Name of the record type, where the stream has several.
             zone: The time zone of times that have none, such as "UTC" or "Europe/Berlin". Without it they are refused.
@@ -82,7 +83,7 @@ class Loader:
         """
         columns = {"record": type, "time": time, "symbol": symbol, "zone": zone}
         with progress_of(progress, "append", _length_of(table)) as shown:
-            return self._loader.append_batches(_frames.with_arrow(table), columns, whole, shown)
+            return self._loader.append_batches(_frames.with_arrow(table, time), columns, whole, shown)
 
     def flush(self) -> int:
         """Sends what waits, and waits until it is as durable as the stream promises. Returns the next sequence number.

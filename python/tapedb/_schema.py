@@ -37,6 +37,10 @@ def schema_of(described: Any, *, name: str = "Message") -> tuple[str, dict[str, 
     """
     if isinstance(described, str):
         return _tapedb.check_schema(described), {}
+    from ._stream import Stream
+
+    if isinstance(described, Stream):
+        return described.schema, {}
     is_arrow = hasattr(described, "__arrow_c_schema__") or hasattr(described, "__arrow_c_stream__")
     if is_arrow and not isinstance(described, type):
         return _tapedb.schema_of_arrow(described, name, ["time", "symbol", "sequence", "space", "stream"]), {}

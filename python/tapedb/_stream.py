@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _html, _tapedb
 from ._batches import BatchReader
 from ._cursor import Cursor
-from ._errors import Invalid, NotFound
+from ._errors import Closed, Invalid, NotFound
 from ._loader import Loader
 from ._schema import schema_of
 from ._table import Table
@@ -173,6 +173,13 @@ class Stream:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.cursor())
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        # As `table()`, so that libraries take the stream itself.
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table().__arrow_c_schema__()
+
     def table(
         self,
         type: str | None = None,
@@ -329,7 +336,10 @@ class Stream:
         return f"Stream({self.name!r}: {', '.join(self.types)})"
 
     def _repr_html_(self) -> str:
-        stats = self.stats()
+        try:
+            stats = self.stats()
+        except Closed:
+            return _html.text(f"{self!r}, closed")
         try:
             rates = self._rates(stats)
         except ImportError:
@@ -355,7 +365,7 @@ def _reading(
     whole, of_fields = _decimals(decimals)
     return {
         "record": record,
-        "fields": list(fields) if fields is not None else None,
+        "fields": _listed(fields),
         "decimals": whole,
         "decimals_of": of_fields,
         "sequences": sequences,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _html, _tapedb
-from ._errors import Unavailable
+from ._errors import Closed, Unavailable
 from ._progress import progress_of
 
 if TYPE_CHECKING:
@@ -183,11 +183,17 @@ class Table(_Columns):
         return self._read().__arrow_c_schema__()
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
+        try:
+            columns = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
+        except Closed:
+            return f"Table({self._what}; closed)"
         return f"Table({self._what}; {columns})"
 
     def _repr_html_(self) -> str:
-        columns = self.columns
+        try:
+            columns = self.columns
+        except Closed:
+            return _html.text(f"Table({self._what}), closed")
         first = next(self.batches(), None)
         rows = _rows(first, 10) if first is not None else []
         return _html.table(list(columns), rows, list(columns.values()), f"{self._what}, the first rows")

@@ -1,5 +1,6 @@
 """Objects that are closed, used by several threads, taken through a fork, deleted, interrupted."""
 
+import copy
 import gc
 import os
 import signal
@@ -302,6 +303,23 @@ def assert_interrupted(script, path):
     # Both processes have the same clock. The bound is not that of the promise (200 ms), for test machines are busy: `bench/python`
     # measures it.
     assert float(out) - sent < 5
+
+
+def test_notebooks_show_closed_objects(path):
+    pytest.importorskip("numpy")
+    db = tapedb.open(path)
+    stream = fill(db.create("ticks", TICKS))
+    table = stream.table()
+    assert "<table>" in db._repr_html_() and "<table>" in stream._repr_html_() and "<table>" in table._repr_html_()
+    db.close()
+    for closed in (db, stream, table):
+        assert "closed" in closed._repr_html_() and repr(closed)
+    assert "closed" in repr(table)
+
+
+def test_copies_of_messages_are_the_messages(ticks):
+    messages = ticks.cursor().take(3)
+    assert copy.copy(messages[0]) is messages[0] and copy.deepcopy(messages) == messages
 
 
 def test_ctrl_c_loses_no_message(ticks):

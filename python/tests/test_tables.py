@@ -400,3 +400,30 @@ def test_progress(ticks, capsys):
     with ticks.loader() as load:
         load.append_table(polars(frame()), progress=True)
     assert "100" in capsys.readouterr().err
+
+
+def test_tables_as_people_have_them(db):
+    """What a frame has as its index, one symbol for all rows, one field as a text, a stream itself."""
+    stream = db.create("ticks", TICKS)
+    index = pd.DatetimeIndex(["2026-01-05T14:30"], tz="UTC")
+    with stream.loader() as load:
+        assert load.append_table(pd.DataFrame({"symbol": ["A"], "price": [1.5], "size": [1]}, index=index)) == 1
+        assert load.append_table(pd.DataFrame({"symbol": ["A"], "price": [1.5], "size": [1]}, index=index), time="ts") == 1
+        assert load.append_table({"time": [START, START + 1], "symbol": "AIG", "price": 2, "size": np.array([5, 6])}) == 2
+        with pytest.raises(tapedb.SchemaMismatch, match="single values"):
+            load.append_table({"time": 1, "symbol": "A", "price": 1, "size": 1})
+        with pytest.raises(tapedb.SchemaMismatch, match='zone="UTC"'):
+            load.append_table(pd.DataFrame({"symbol": ["A"], "price": [1.5], "size": [1]}, index=index.tz_localize(None)))
+        with pytest.raises(TypeError, match="Series.* is not a table"):
+            load.append_table(pl.Series([1]))
+    assert [(m.symbol, m.size) for m in stream.cursor()] == [("A", 1), ("A", 1), ("AIG", 5), ("AIG", 6)]
+    assert list(stream.table(fields="size").columns) == ["time", "symbol", "size"]
+    assert pl.DataFrame(stream).shape == (4, 6) and pa.table(stream).num_rows == 4
+    copy = db.create("copy", stream)
+    assert copy.schema == stream.schema
+    with copy.loader() as load:
+        assert load.append_table(stream) == 4
+    assert copy.table().to_polars().equals(stream.table().to_polars())
+    both = db.create("both", "message A { x: u8 }\nmessage B { x: u8 }")
+    with pytest.raises(tapedb.Invalid, match="several message types"):
+        pa.table(both)

@@ -178,7 +178,7 @@ fn names_that_a_failed_sync_dropped_are_never_called_synced() {
     }
 }
 
-/// Whoever rolls first gets the error; the other spaces of the stream must not roll either.
+/// The space that rolls first gets the error; the other spaces of the stream must not roll either.
 #[test]
 fn a_sync_of_names_that_failed_in_one_space_fails_in_all() {
     let disk = SimStorage::new(5);

@@ -174,6 +174,9 @@ fn range_width(min: i64, max: i64) -> usize {
     bit_width(max.wrapping_sub(min) as u64)
 }
 
+/// About the cost of a group with a window of values, and the first and last value of that window.
+type CostedWindow = (usize, (i64, i64));
+
 /// How many values lie in each part of a range.
 struct Histogram {
     /// Values below the beginning of each part; those after the end of the range count as many as there are below it.
@@ -219,8 +222,8 @@ impl Histogram {
 
     /// The window that makes the group cheapest, and about its cost, where not too many of `count` values are outside; and whether
     /// so many are in a single part, which can be divided again.
-    fn cheapest_window(&self, count: usize, (min, max): (i64, i64)) -> (Option<(usize, (i64, i64))>, bool) {
-        let mut cheapest: Option<(usize, (i64, i64))> = None;
+    fn cheapest_window(&self, count: usize, (min, max): (i64, i64)) -> (Option<CostedWindow>, bool) {
+        let mut cheapest: Option<CostedWindow> = None;
         for width in (self.width..range_width(self.start, self.end)).rev() {
             // A narrower window has no fewer values outside.
             let Some((exceptions, window)) = self.fullest_window(width, count) else {

@@ -507,7 +507,7 @@ pub fn record_batches(
     columns: &Columns,
 ) -> PyResult<impl Iterator<Item = Result<RecordBatch, Failure>> + use<> + Send> {
     let py = table.py();
-    let reader = table.extract::<AnyRecordBatch>().and_then(|batches| Ok(batches.into_reader()?));
+    let reader = table.extract::<AnyRecordBatch>().and_then(|batches| batches.into_reader());
     let reader = reader.map_err(|error| match error.is_instance_of::<PyValueError>(py) {
         // One column, or an array: what Arrow says about it is for those who write such libraries.
         true => {

@@ -12,11 +12,10 @@ mod place;
 use crate::column::Scratch;
 use crate::columns::{Columns, Decoded};
 use crate::damage::{Damage, Flaw};
-use crate::encoding::Strip;
 use crate::level::Level;
-use crate::members::choose;
+use crate::members::{choose, count};
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
-use crate::scatter::Cellar;
+use crate::scatter::{Cellar, ScatterMemory};
 use std::mem::take;
 
 /// Memory that is used again for every block.
@@ -27,7 +26,7 @@ pub(crate) struct Tools {
     wide: Vec<Vec<i64>>,
     narrow: Vec<Vec<u8>>,
     places: Vec<Vec<u32>>,
-    strips: Vec<Vec<Strip>>,
+    scatter: ScatterMemory,
     cellar: Cellar,
     /// Level of the requested column.
     pub found: Level,
@@ -179,74 +178,101 @@ impl<'a> Assembler<'a> {
 
     // What is there.
 
-    /// Reads which values of a field are there, once.
-    fn presence(&mut self, column: usize, level: &Level) -> Result<Presence, Damage> {
+    /// Reads which values of a field are there, once. `members`: also where they are, in [`State::members`].
+    fn presence(&mut self, column: usize, level: &Level, members: bool) -> Result<Presence, Damage> {
         if self.tools.states[column].presence != Presence::Unread {
             return Ok(self.tools.states[column].presence);
         }
-        let presence =
-            if self.columns.has(column) { self.read_presence(column, level)? } else { Presence::All };
+        let presence = if self.columns.has(column) {
+            self.read_presence(column, level, members)?
+        } else {
+            Presence::All
+        };
         self.tools.states[column].presence = presence;
         Ok(presence)
     }
 
-    fn read_presence(&mut self, column: usize, level: &Level) -> Result<Presence, Damage> {
-        let (whole, mut bits) = (Whole::of(level), self.tools.lend());
-        let decoded = self.columns.alone(column, whole.level(), &mut self.tools.scratch, &mut bits);
-        let presence = decoded.map(|decoded| match decoded {
-            Decoded::Constant(0) => Presence::None,
-            Decoded::Constant(_) => Presence::All,
-            Decoded::Values => {
-                let state = &mut self.tools.states[column];
-                state.marks.clear();
-                state.marks.extend(bits.iter().map(|bit| u8::from(*bit != 0)));
-                choose(&mut state.level, &mut state.members, level, &state.marks, 1);
+    fn read_presence(&mut self, column: usize, level: &Level, members: bool) -> Result<Presence, Damage> {
+        let whole = Whole::of(level);
+        let mut marks = take(&mut self.tools.states[column].marks);
+        let read = self.read_small(column, whole.level(), &mut marks, |value| u8::from(value != 0));
+        let state = &mut self.tools.states[column];
+        state.marks = marks;
+        Ok(match read? {
+            (Decoded::Constant(0), _) => Presence::None,
+            (Decoded::Constant(_), _) => Presence::All,
+            (Decoded::Values, _) => {
+                if members || !level.all {
+                    choose(&mut state.level, &mut state.members, level, &state.marks, 1);
+                } else {
+                    count(&mut state.level, level, &state.marks, 1);
+                }
                 level.compact(&mut state.marks);
                 Presence::Some
             }
-        });
-        self.tools.take_back(bits);
-        presence
+        })
     }
 
-    /// Reads a column of counts or tags, all of it; every value is below `end`. `keep` gets the values.
-    fn read_structure(
+    /// Replaces `out` by what `small` makes of the values of a column that stands alone, of which all are read, unless they are
+    /// all the same. Gives the bits that values have.
+    fn read_small<T: Copy + Default>(
+        &mut self,
+        column: usize,
+        level: &Level,
+        out: &mut Vec<T>,
+        small: impl Fn(i64) -> T + Copy,
+    ) -> Result<(Decoded, u64), Damage> {
+        let mut values = self.tools.lend();
+        let read = self.columns.small(column, level, &mut self.tools.scratch, &mut values, out, small);
+        self.tools.take_back(values);
+        read
+    }
+
+    /// Reads a column of counts or tags, all of it; every value is below `end`.
+    fn read_structure<T: Copy + Default>(
         &mut self,
         column: usize,
         level: &Level,
         (what, end): (&'static str, u64),
-        keep: impl Fn(&mut State, &[i64]),
+        out: &mut Vec<T>,
+        small: impl Fn(i64) -> T + Copy,
     ) -> Result<(), Damage> {
-        let (whole, mut wide) = (Whole::of(level), self.tools.lend());
-        let read = self.columns.ints(column, whole.level(), &mut self.tools.scratch, &mut wide);
-        // One that is too large makes what all have in common too large, which is quicker to find out.
-        let any = wide.iter().fold(0, |any, value| any | *value as u64);
-        let bad = if any < end { None } else { wide.iter().find(|value| **value as u64 >= end).copied() };
-        keep(&mut self.tools.states[column], &wide);
-        self.tools.take_back(wide);
-        read?;
-        if let Some(bad) = bad {
-            let flaw = Flaw::Mismatch { what, need: end.saturating_sub(1), have: bad as u64 };
-            return Err(self.columns.damage(column, flaw));
+        let whole = Whole::of(level);
+        let (decoded, any) = self.read_small(column, whole.level(), out, small)?;
+        if let Decoded::Constant(value) = decoded {
+            out.clear();
+            out.resize(level.count, small(value));
         }
-        Ok(())
+        // One that is too large makes what all have in common too large, which is quicker to find out.
+        if any < end {
+            return Ok(());
+        }
+        let mut values = self.tools.lend();
+        self.columns.ints(column, whole.level(), &mut self.tools.scratch, &mut values)?;
+        let bad = values.iter().find(|value| **value as u64 >= end).copied();
+        self.tools.take_back(values);
+        bad.map_or(Ok(()), |bad| {
+            let flaw = Flaw::Mismatch { what, need: end.saturating_sub(1), have: bad as u64 };
+            Err(self.columns.damage(column, flaw))
+        })
     }
 
     /// Reads the tags of unions, all of them.
     fn read_tags(&mut self, column: usize, alternatives: usize, level: &Level) -> Result<(), Damage> {
-        self.read_structure(column, level, ("tag", alternatives as u64), |state, tags| {
-            state.marks.clear();
-            state.marks.extend(tags.iter().map(|tag| *tag as u8));
-        })
+        let mut tags = take(&mut self.tools.states[column].marks);
+        let limit = ("tag", alternatives as u64);
+        let read = self.read_structure(column, level, limit, &mut tags, |tag| tag as u8);
+        self.tools.states[column].marks = tags;
+        read
     }
 
     /// Reads the counts of arrays and works out the level of their items.
     fn read_counts(&mut self, column: usize, item: &ItemNode, level: &Level) -> Result<(), Damage> {
         let limit = ("items of an array", self.budget as u64 + 1);
-        self.read_structure(column, level, limit, |state, counts| {
-            state.values.clear();
-            state.values.extend(counts.iter().map(|count| *count as u32));
-        })?;
+        let mut counts = take(&mut self.tools.states[column].values);
+        let read = self.read_structure(column, level, limit, &mut counts, |count| count as u32);
+        self.tools.states[column].values = counts;
+        read?;
         let items: u64 = self.tools.states[column].values.iter().map(|count| u64::from(*count)).sum();
         let least = match item.extent {
             Extent::Fixed(width) => width as usize,
@@ -274,7 +300,7 @@ impl<'a> Assembler<'a> {
         level: &Level,
     ) -> Result<(Presence, Option<Level>, Option<Vec<u32>>), Damage> {
         let Some(null) = field.null else { return Ok((Presence::All, None, None)) };
-        let presence = self.presence(null.column, level)?;
+        let presence = self.presence(null.column, level, !field.is_in_slot())?;
         if presence != Presence::Some {
             return Ok((presence, None, None));
         }
@@ -302,7 +328,27 @@ impl RecordNode {
     }
 }
 
+impl ItemNode {
+    /// The column of tags and the alternatives, if items are records of several types, are always there, and those of each type
+    /// have one length.
+    fn fixed_records(&self) -> Option<(usize, &[RecordNode])> {
+        match &self.node {
+            Node::Union { tags, alternatives }
+                if self.presence.is_none() && alternatives.iter().all(|record| record.is_fixed) =>
+            {
+                Some((*tags, alternatives))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl FieldNode {
+    /// Whether it has up to eight bytes of its own, which lie in its slot.
+    fn is_in_slot(&self) -> bool {
+        matches!(self.node, Node::Leaf { kind, .. } if !matches!(kind, ColumnKind::Ascii(_)))
+    }
+
     fn is_variable(&self) -> bool {
         !matches!(self.node, Node::Leaf { .. })
     }

@@ -203,6 +203,19 @@ fn put_pieces(
     }
 }
 
+/// Ends of the runs of each piece that columns of a level are cut into; none where they are not cut.
+pub(crate) fn cuts(level: &Level) -> Vec<Vec<u32>> {
+    if level.count <= COUNT_MAX {
+        return Vec::new();
+    }
+    let cut = |start: usize| {
+        let mut ends = Vec::new();
+        cut_ends(&level.ends, &(start..level.count.min(start + COUNT_MAX)), &mut ends);
+        ends
+    };
+    (0..level.count).step_by(COUNT_MAX).map(cut).collect()
+}
+
 /// The runs within a chunk.
 fn cut_ends(ends: &[u32], chunk: &std::ops::Range<usize>, out: &mut Vec<u32>) {
     out.clear();
@@ -215,7 +228,7 @@ fn cut_ends(ends: &[u32], chunk: &std::ops::Range<usize>, out: &mut Vec<u32>) {
 }
 
 /// The chunk at the front of `bytes`.
-fn take_piece<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Flaw> {
+pub(crate) fn take_piece<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Flaw> {
     let length = u32::from_le_bytes(take_array(bytes)?) as usize;
     take(bytes, length)
 }

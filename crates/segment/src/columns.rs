@@ -4,10 +4,11 @@ use crate::block::Block;
 use crate::column::{self, Scratch};
 use crate::damage::{Damage, Flaw};
 use crate::decimals;
-use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints_at};
+use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints, decode_ints_at};
+use crate::feed::{DecimalFeed, Feed, Follows};
 use crate::level::Level;
 use crate::plan::ColumnKind;
-use crate::scatter::{Feed, Follows};
+use crate::simd::widest;
 
 /// The columns of one record type, or the block's own.
 #[derive(Clone, Copy)]
@@ -87,43 +88,91 @@ impl<'a> Columns<'a> {
         self.number(column, kind, level, scratch, out, true)
     }
 
+    /// Replaces `out` by what `small` makes of the values of an independent column, all of them, or returns their one value. Gives
+    /// the bits that values have, too. `values` is memory.
+    pub fn small<T: Copy + Default>(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        values: &mut Vec<i64>,
+        out: &mut Vec<T>,
+        small: impl Fn(i64) -> T + Copy,
+    ) -> Result<(Decoded, u64), Damage> {
+        out.resize(level.count, T::default());
+        let cuts = column::cuts(level);
+        let (tag, bytes) = self.required(column)?;
+        if tag != column::INTS {
+            let decoded = self.alone(column, level, scratch, values)?;
+            let any = match decoded {
+                Decoded::Constant(value) => value as u64,
+                Decoded::Values => small_values(values, out, small),
+            };
+            return Ok((decoded, any));
+        }
+        let feed = ints_feed(bytes, (level, &cuts), scratch, values);
+        let mut feed = feed.map_err(|flaw| self.damage(column, flaw))?;
+        let (mut strip, mut any) = (Strip::default(), 0);
+        for (index, out) in out.chunks_mut(GROUP).enumerate() {
+            feed.next(index, &mut strip);
+            any |= if strip.is_narrow {
+                let (base, offsets) = (strip.base, &strip.offsets[..out.len()]);
+                widest(
+                    #[inline(always)]
+                    || {
+                        let value = |offset: u32| base.wrapping_add(i64::from(offset as i32));
+                        offsets.iter().zip(out).fold(0, |any, (offset, out)| {
+                            *out = small(value(*offset));
+                            any | value(*offset) as u64
+                        })
+                    },
+                )
+            } else {
+                small_values(&strip.wide, out, small)
+            };
+        }
+        if let Feed::Values(memory) = feed {
+            *values = memory;
+        }
+        Ok((Decoded::Values, any))
+    }
+
     /// Gets ready to read the wanted values of a column of numbers, strip by strip where it comes in strips. What it
-    /// follows has to be added to them. `values` is memory that is given back where it is not needed.
+    /// follows has to be added to them. `cuts` are [those of the level](column::cuts). `values` is memory that is given back
+    /// where it is not needed.
     pub fn feed(
         &self,
         (column, kind): (usize, ColumnKind),
-        level: &'a Level,
+        (level, cuts): (&'a Level, &'a [Vec<u32>]),
         scratch: &mut Scratch,
         values: &mut Vec<i64>,
     ) -> Result<Fed<'a>, Damage> {
         let (tag, bytes) = self.required(column)?;
-        let is_read_here = match tag {
-            column::INTS | column::AGAINST => true,
-            column::PREVIOUS => level.all,
-            _ => false,
-        };
-        if !is_read_here {
-            return Ok(match self.numbers((column, kind), level, scratch, values)? {
-                Decoded::Constant(value) => Fed::Constant(value),
-                Decoded::Values => Fed::Varying(Feed::Values(std::mem::take(values)), None),
-            });
-        }
         let flawed = |flaw| self.damage(column, flaw);
-        let (follows, bytes) = match tag {
-            column::INTS => (None, bytes),
-            _ => {
+        match tag {
+            column::DECIMALS if kind == ColumnKind::Decimal64 && level.all => {
+                let parts = decimals::DecimalColumn::of(bytes).map_err(flawed)?;
+                if parts.exceptions.is_empty() {
+                    let feed = decimals_feed(&parts, (level, cuts), scratch, values).map_err(flawed)?;
+                    return Ok(Fed::Varying(feed, None));
+                }
+            }
+            column::INTS => {
+                let feed = ints_feed(bytes, (level, cuts), scratch, values).map_err(flawed)?;
+                return Ok(Fed::Varying(feed, None));
+            }
+            column::AGAINST | column::PREVIOUS if tag == column::AGAINST || level.all => {
                 let (other, bytes) = column::reference_of(bytes).map_err(flawed)?;
-                (Some(Follows { other: other.into(), previous: tag == column::PREVIOUS }), bytes)
+                let follows = Follows { other: other.into(), previous: tag == column::PREVIOUS };
+                let feed = ints_feed(bytes, (level, cuts), scratch, values).map_err(flawed)?;
+                return Ok(Fed::Varying(feed, Some(follows)));
             }
-        };
-        if level.all && level.count <= COUNT_MAX {
-            let strips = Strips::open(bytes, level.count, &level.ends);
-            if let Some(strips) = strips.map_err(|error| flawed(error.into()))? {
-                return Ok(Fed::Varying(Feed::Strips(Box::new(strips)), follows));
-            }
+            _ => {}
         }
-        column::get_ints(bytes, level, &mut scratch.ints, values).map_err(flawed)?;
-        Ok(Fed::Varying(Feed::Values(std::mem::take(values)), follows))
+        Ok(match self.numbers((column, kind), level, scratch, values)? {
+            Decoded::Constant(value) => Fed::Constant(value),
+            Decoded::Values => Fed::Varying(Feed::Values(std::mem::take(values)), None),
+        })
     }
 
     /// Replaces `out` by the values of some `rows`, ascending, of one of the block's own columns. `level` is memory.
@@ -165,7 +214,7 @@ impl<'a> Columns<'a> {
         out: &mut Vec<u32>,
     ) -> Result<(), Damage> {
         let narrow = |value: i64| (value as u64).min(u32::MAX.into()) as u32;
-        let mut strips = match self.feed((column, ColumnKind::Count), level, scratch, wide)? {
+        let mut strips = match self.feed((column, ColumnKind::Count), (level, &[]), scratch, wide)? {
             Fed::Varying(Feed::Strips(strips), None) => strips,
             Fed::Varying(Feed::Values(values), None) => {
                 out.clear();
@@ -318,6 +367,58 @@ impl<'a> Columns<'a> {
             tag => Err(self.damage(column, column::unknown_kind(tag))),
         }
     }
+}
+
+/// Writes what `small` makes of values; gives the bits that they have.
+fn small_values<T>(values: &[i64], out: &mut [T], small: impl Fn(i64) -> T) -> u64 {
+    values.iter().zip(out).fold(0, |any, (value, out)| {
+        *out = small(*value);
+        any | *value as u64
+    })
+}
+
+/// Gets ready to read encoded integers.
+fn ints_feed<'a>(
+    mut bytes: &'a [u8],
+    (level, cuts): (&'a Level, &'a [Vec<u32>]),
+    scratch: &mut Scratch,
+    values: &mut Vec<i64>,
+) -> Result<Feed<'a>, Flaw> {
+    if level.all && level.count <= COUNT_MAX {
+        if let Some(strips) = Strips::open(bytes, level.count, &level.ends)? {
+            return Ok(Feed::Strips(Box::new(strips)));
+        }
+    } else if level.all && !cuts.is_empty() {
+        let mut pieces = Vec::with_capacity(cuts.len());
+        for ends in cuts {
+            let (piece, count) =
+                (column::take_piece(&mut bytes)?, ends.last().map_or(0, |end| *end as usize));
+            pieces.push(match Strips::open(piece, count, ends)? {
+                Some(strips) => Feed::Strips(Box::new(strips)),
+                None => {
+                    let mut values = Vec::new();
+                    decode_ints(piece, count, ends, &mut values)?;
+                    Feed::Values(values)
+                }
+            });
+        }
+        column::nothing_left(bytes)?;
+        return Ok(Feed::Pieces(pieces));
+    }
+    column::get_ints(bytes, level, &mut scratch.ints, values)?;
+    Ok(Feed::Values(std::mem::take(values)))
+}
+
+/// Gets ready to read decimals, all of them.
+fn decimals_feed<'a>(
+    parts: &decimals::DecimalColumn<'a>,
+    level: (&'a Level, &'a [Vec<u32>]),
+    scratch: &mut Scratch,
+    values: &mut Vec<i64>,
+) -> Result<Feed<'a>, Flaw> {
+    let coefficients = ints_feed(parts.coefficients, level, scratch, values)?;
+    let shifts = parts.shifts.map(|shifts| ints_feed(shifts, level, scratch, &mut Vec::new())).transpose()?;
+    Ok(Feed::Decimals(Box::new(DecimalFeed::new(parts.header, coefficients, shifts, level.0.count))))
 }
 
 /// Makes `out` the sums of strips and the values of another column: in the same place or, if `previous` are the ends of

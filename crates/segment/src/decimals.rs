@@ -9,9 +9,10 @@
 //! u8 flags | i16 exponent | u32 exceptions | exceptions x (u32 row, u64 bits) | u32 length | shifts | coefficients
 //! ```
 
+use crate::coefficients::{DecimalForm, DecimalsWritten, EXPONENT_MIN, POWERS, SHIFT_MAX, bits_of, restore};
 use crate::column::{ColumnHabit, constant, get_ints, nothing_left, put_ints, take, take_array};
 use crate::damage::Flaw;
-use crate::encoding::{COUNT_MAX, Tier, bounds, estimate_bits};
+use crate::encoding::{COUNT_MAX, GROUP, Tier, bounds, estimate_bits};
 use crate::level::Level;
 use tapedb_schema::Decimal64;
 
@@ -21,23 +22,6 @@ const SCALED: u8 = 1;
 const SHORTEST: u8 = 2;
 /// Shifts are a column of integers; without this and [`SHORTEST`] all are 0.
 const SHIFTS: u8 = 4;
-
-const EXPONENT_MIN: i32 = -398;
-const EXPONENT_MAX: i32 = 369;
-/// Digits that fit 64 bits whatever they are.
-const SHIFT_MAX: i64 = 18;
-const POWERS: [i64; 19] = {
-    let mut powers = [1i64; 19];
-    let mut i = 1;
-    while i < powers.len() {
-        powers[i] = powers[i - 1] * 10;
-        i += 1;
-    }
-    powers
-};
-
-/// Bits of a decimal below its sign and exponent.
-pub(crate) const COEFFICIENT_BITS: u32 = 53;
 
 /// Bits of the smallest and of the largest of any decimals; `None` where one is NaN.
 pub(crate) fn range(bits: &[i64]) -> Option<(i64, i64)> {
@@ -186,18 +170,6 @@ fn parts_of(bits: i64) -> Option<(i64, i32)> {
     (bits_of(coefficient, exponent) == Some(bits)).then_some((coefficient, exponent))
 }
 
-/// Bits of the decimal of exactly this coefficient and exponent.
-#[inline]
-fn bits_of(coefficient: i64, exponent: i32) -> Option<i64> {
-    let magnitude = coefficient.unsigned_abs();
-    if magnitude < 1 << 53 && (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
-        let sign = coefficient as u64 & 1 << 63;
-        return Some((sign | ((exponent - EXPONENT_MIN) as u64) << 53 | magnitude) as i64);
-    }
-    let value = Decimal64::from_parts(coefficient, exponent).ok()?;
-    (value.parts() == Some((coefficient, exponent))).then_some(value.to_bits() as i64)
-}
-
 fn scaled(coefficients: &[i64], shifts: &[i64]) -> Option<Vec<i64>> {
     let one = |(c, shift): (&i64, &i64)| match c {
         0 => Some(0),
@@ -210,34 +182,60 @@ fn scaled(coefficients: &[i64], shifts: &[i64]) -> Option<Vec<i64>> {
     coefficients.iter().zip(shifts).map(one).collect()
 }
 
+/// The bytes of a column, taken apart.
+pub(crate) struct DecimalColumn<'a> {
+    pub header: DecimalForm,
+    /// Rows and bits of those values that are not coefficient and exponent.
+    pub exceptions: &'a [[u8; 12]],
+    /// Where there are none, all are 0.
+    pub shifts: Option<&'a [u8]>,
+    pub coefficients: &'a [u8],
+}
+
+impl<'a> DecimalColumn<'a> {
+    /// Takes the bytes of a column apart.
+    pub fn of(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
+        let [flags] = take_array(&mut bytes)?;
+        let exponent = i32::from(i16::from_le_bytes(take_array(&mut bytes)?));
+        let exceptions = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
+        let exceptions = take(&mut bytes, exceptions.saturating_mul(12))?.as_chunks::<12>().0;
+        let length = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
+        let shifts = take(&mut bytes, length)?;
+        let shifts = if flags & SHIFTS != 0 {
+            Some(shifts)
+        } else {
+            nothing_left(shifts)?;
+            None
+        };
+        let written = match flags {
+            0 | SHIFTS => DecimalsWritten::Unscaled,
+            _ if flags == SCALED | SHIFTS => DecimalsWritten::Scaled,
+            _ if flags == SCALED | SHORTEST => DecimalsWritten::Shortest,
+            _ => return Err(Flaw::Mismatch { what: "flags of decimals", need: 7, have: flags.into() }),
+        };
+        Ok(Self { header: DecimalForm { written, exponent }, exceptions, shifts, coefficients: bytes })
+    }
+}
+
 /// Replaces `out` by the bits of the wanted values.
 pub(crate) fn read(
-    mut bytes: &[u8],
+    bytes: &[u8],
     level: &Level,
     scratch: &mut Vec<i64>,
     shifts: &mut Vec<i64>,
     out: &mut Vec<i64>,
 ) -> Result<(), Flaw> {
-    let [flags] = take_array(&mut bytes)?;
-    let exponent = i32::from(i16::from_le_bytes(take_array(&mut bytes)?));
-    let exceptions = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
-    let exceptions = take(&mut bytes, exceptions.saturating_mul(12))?.as_chunks::<12>().0;
-    let length = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
-    let encoded = take(&mut bytes, length)?;
-    if flags & SHIFTS != 0 {
+    let parts = DecimalColumn::of(bytes)?;
+    if let Some(encoded) = parts.shifts {
         get_ints(encoded, level, scratch, shifts)?;
-    } else {
-        nothing_left(encoded)?;
     }
-    get_ints(bytes, level, scratch, out)?;
-    match flags {
-        0 => restore(out, |c, _| bits_of(c, exponent)),
-        SHIFTS => restore(out, |c, i| bits_of(c, exponent.checked_add(i32::try_from(shifts[i]).ok()?)?)),
-        _ if flags == SCALED | SHIFTS => restore(out, |c, i| unscaled(c, exponent, shifts[i])),
-        _ if flags == SCALED | SHORTEST => restore(out, |c, _| shortened(c, exponent)),
-        _ => return Err(Flaw::Mismatch { what: "flags of decimals", need: 7, have: flags.into() }),
-    }?;
-    for exception in exceptions {
+    get_ints(parts.coefficients, level, scratch, out)?;
+    let mut shifts = parts.shifts.map_or(&[][..], |_| shifts).chunks(GROUP);
+    for numbers in out.chunks_mut(GROUP) {
+        let none = &[0; GROUP][..numbers.len()];
+        restore(parts.header, numbers, shifts.next().unwrap_or(none))?;
+    }
+    for exception in parts.exceptions {
         let (row, bits) = exception.split_at(4);
         let row = u32::from_le_bytes(row.try_into().unwrap_or_default()) as usize;
         let bits = i64::from_le_bytes(bits.try_into().unwrap_or_default());
@@ -251,87 +249,6 @@ pub(crate) fn read(
         if let Some(place) = level.place_of(row) {
             out[place] = bits;
         }
-    }
-    Ok(())
-}
-
-/// Bits of a decimal whose coefficient has been multiplied by 10 to the power of `shift`.
-#[inline]
-fn unscaled(coefficient: i64, exponent: i32, shift: i64) -> Option<i64> {
-    let magnitude = Tens::by_shift(shift)?.quotient(coefficient.unsigned_abs())?;
-    bits_of(signed(magnitude, coefficient), exponent + shift as i32)
-}
-
-/// Bits of a decimal with as few digits after the point as possible, which has been scaled to `exponent`.
-#[inline]
-fn shortened(coefficient: i64, exponent: i32) -> Option<i64> {
-    let most = (-exponent).clamp(0, SHIFT_MAX as i32);
-    if coefficient == 0 {
-        return bits_of(0, exponent + most);
-    }
-    let (mut magnitude, mut zeros) = (coefficient.unsigned_abs(), 0);
-    while zeros < most
-        && let Some(quotient) = TENS[1].quotient(magnitude)
-    {
-        (magnitude, zeros) = (quotient, zeros + 1);
-    }
-    bits_of(signed(magnitude, coefficient), exponent + zeros)
-}
-
-/// The magnitude with the sign of `like`.
-#[inline]
-fn signed(magnitude: u64, like: i64) -> i64 {
-    if like < 0 { (magnitude as i64).wrapping_neg() } else { magnitude as i64 }
-}
-
-/// Divides by a power of ten what can be divided by it, without a division: numbers that are multiples of an odd divisor
-/// come back from a multiplication by its inverse modulo 2^64, others come out too large; twos are shifted out.
-#[derive(Clone, Copy)]
-struct Tens {
-    inverse: u64,
-    shift: u32,
-    quotient_max: u64,
-}
-
-impl Tens {
-    #[inline]
-    fn by_shift(shift: i64) -> Option<&'static Self> {
-        TENS.get(usize::try_from(shift).ok()?)
-    }
-
-    /// `None` if there is a remainder.
-    #[inline]
-    fn quotient(&self, number: u64) -> Option<u64> {
-        let quotient = number.wrapping_mul(self.inverse).rotate_right(self.shift);
-        (quotient <= self.quotient_max).then_some(quotient)
-    }
-}
-
-/// By exponent.
-static TENS: [Tens; POWERS.len()] = {
-    /// The inverse of five.
-    const FIFTH: u64 = 0xcccc_cccc_cccc_cccd;
-    let mut tens = [Tens { inverse: 1, shift: 0, quotient_max: u64::MAX }; POWERS.len()];
-    let mut i = 1;
-    while i < tens.len() {
-        tens[i] = Tens {
-            inverse: tens[i - 1].inverse.wrapping_mul(FIFTH),
-            shift: i as u32,
-            quotient_max: u64::MAX / POWERS[i] as u64,
-        };
-        i += 1;
-    }
-    tens
-};
-
-#[inline]
-fn restore(values: &mut [i64], bits: impl Fn(i64, usize) -> Option<i64>) -> Result<(), Flaw> {
-    for (i, value) in values.iter_mut().enumerate() {
-        *value = bits(*value, i).ok_or(Flaw::Mismatch {
-            what: "coefficient of a decimal",
-            need: 9_999_999_999_999_999,
-            have: value.unsigned_abs(),
-        })?;
     }
     Ok(())
 }
@@ -389,20 +306,6 @@ mod tests {
             (bits_of(1, 370), bits_of(1, -399), bits_of(10_000_000_000_000_001, 0)),
             (None, None, None)
         );
-    }
-
-    #[test]
-    fn only_multiples_are_divided() {
-        for (tens, power) in TENS.iter().zip(POWERS.map(|power| power as u64)) {
-            for quotient in [0, 1, 7, 12_345, u64::MAX / power].into_iter().filter(|q| *q <= u64::MAX / power)
-            {
-                assert_eq!(tens.quotient(quotient * power), Some(quotient));
-                assert!(power == 1 || quotient == 0 || tens.quotient(quotient * power - 1).is_none());
-            }
-        }
-        assert_eq!(unscaled(i64::MIN, 0, 0), bits_of(i64::MIN, 0));
-        assert_eq!(unscaled(-1_500, -3, 2), bits_of(-15, -1));
-        assert_eq!((unscaled(1_550, -3, 2), unscaled(1, -3, 19), unscaled(1, -3, -1)), (None, None, None));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod assemble;
 mod block;
 mod builder;
+mod coefficients;
 mod column;
 mod columns;
 mod compare;
@@ -21,6 +22,7 @@ pub mod encoding;
 mod error;
 #[doc(hidden)]
 pub mod fault;
+mod feed;
 mod follow;
 mod format;
 mod former;
@@ -46,6 +48,7 @@ mod shred;
 mod simd;
 mod slots;
 mod source;
+mod spaced;
 mod spare;
 mod stats;
 mod transpose;
@@ -54,6 +57,7 @@ mod transpose;
 pub mod trials;
 mod values;
 mod verify;
+mod words;
 mod writer;
 
 pub use block::Block;

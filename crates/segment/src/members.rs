@@ -3,6 +3,7 @@
 //! A byte for each value, its *mark*, shows it: eight are compared at once, and most often all eight or none are members.
 
 use crate::level::Level;
+use crate::simd::widest;
 
 /// Makes `child` the level of those values of `parent` whose mark is `mark`. `members` becomes the places of the wanted
 /// ones among the wanted ones of `parent`. `marks` has all values of `parent`, wanted or not.
@@ -18,6 +19,22 @@ pub(crate) fn choose(child: &mut Level, members: &mut Vec<u32>, parent: &Level, 
         before += members_below(&members[before..], *end);
         child.close_run(before);
     }
+}
+
+/// [`choose`] where everything is wanted, and it does not matter where members are.
+pub(crate) fn count(child: &mut Level, parent: &Level, marks: &[u8], mark: u8) {
+    child.begin();
+    let (mut start, mut members) = (0, 0);
+    for end in &parent.ends {
+        let run = &marks[start..*end as usize];
+        members += widest(
+            #[inline(always)]
+            || run.iter().fold(0, |sum, found| sum + u32::from(*found == mark)),
+        ) as usize;
+        start = *end as usize;
+        child.close_run(members);
+    }
+    child.count = members;
 }
 
 /// How many members at the front are below `end`. There may be one run or one for each value.
@@ -101,6 +118,11 @@ mod tests {
                 prop_assert_eq!(&members, &places);
                 prop_assert_eq!((child.count, &child.ends, child.all, &child.keep),
                     (expected.count, &expected.ends, expected.all, &expected.keep));
+                if parent.all {
+                    count(&mut child, &parent, &marks, mark);
+                    prop_assert_eq!((child.count, &child.ends, child.all, &child.keep),
+                        (expected.count, &expected.ends, expected.all, &expected.keep));
+                }
             }
         }
     }

@@ -3,59 +3,10 @@
 //! Columns are taken strip by strip: 128 values of each are decoded, added to what they follow, and written into 128
 //! bodies before the next ones are read. So nothing but the bodies leaves the nearest cache.
 
-use crate::encoding::{GROUP, OFFSET_BITS, Strip, Strips};
+use crate::encoding::{GROUP, OFFSET_BITS, Strip};
+use crate::feed::{Follows, Varying};
 use crate::simd::widest;
-
-/// A fixed-width field whose values differ from body to body.
-pub(crate) struct Varying<'a> {
-    /// Number of the column.
-    pub column: usize,
-    /// Where the field's slot lies in a body.
-    pub offset: u32,
-    /// Bytes of the slot.
-    pub width: u32,
-    pub feed: Feed<'a>,
-    /// What the values are added to.
-    pub follows: Option<Follows>,
-}
-
-/// Where the values of a column come from.
-pub(crate) enum Feed<'a> {
-    Strips(Box<Strips<'a>>),
-    /// They have been decoded.
-    Values(Vec<i64>),
-    /// The same for a slot of one byte.
-    Bytes(Vec<u8>),
-}
-
-/// The column that another one is the difference to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Follows {
-    /// Its number; later its index among those that vary.
-    pub other: usize,
-    /// Its value one place before in the run counts.
-    pub previous: bool,
-}
-
-impl Feed<'_> {
-    /// Makes `strip` number `index`.
-    fn next(&mut self, index: usize, strip: &mut Strip) {
-        match self {
-            Self::Strips(strips) => strips.next(strip),
-            Self::Values(values) => {
-                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
-                strip.wide[..values.len()].copy_from_slice(values);
-                strip.is_narrow = false;
-            }
-            Self::Bytes(values) => {
-                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
-                let wide = strip.offsets.iter_mut().zip(values);
-                wide.for_each(|(offset, value)| *offset = u32::from(*value));
-                (strip.base, strip.is_narrow) = (0, true);
-            }
-        }
-    }
-}
+use crate::words::{WordPlan, WordSlot, Words};
 
 /// What is the same in all bodies.
 pub(crate) struct Template {
@@ -127,26 +78,62 @@ impl<'c, 's, 'b> Walk<'c, 's, 'b> {
     }
 }
 
-/// Writes the template and every column's value into the body at each place; `strips` is memory. What a column follows
-/// is an index among `columns` that follows nothing; `ends` are those of the values' runs.
+/// Memory for [`scatter`].
+#[derive(Debug, Default)]
+pub(crate) struct ScatterMemory {
+    strips: Vec<Strip>,
+    words: Vec<Words>,
+}
+
+/// Writes the template and every column's value into the body at each place. What a column follows is an index among `columns`
+/// that follows nothing; `ends` are those of the values' runs. The template has zeros where columns have values.
 pub(crate) fn scatter(
     columns: &mut [Varying],
-    template: Option<&Template>,
-    strips: &mut Vec<Strip>,
+    template: &Template,
+    memory: &mut ScatterMemory,
     ends: &[u32],
     places: &[u32],
     out: &mut [u8],
 ) {
-    let sections = sections(columns);
+    let slot = |column: &Varying| WordSlot {
+        offset: (template.before + column.offset) as usize,
+        width: column.width as usize,
+    };
+    let slots: Vec<WordSlot> = columns.iter().map(slot).collect();
+    let plan = WordPlan::new(&template.bytes, &slots);
+    let ScatterMemory { strips, words } = memory;
+    if let Some(plan) = &plan {
+        words.resize(words.len().max(plan.len()), [0; GROUP]);
+        plan.fill(words);
+    }
     let mut walk = Walk::new(columns, strips, ends);
     for places in places.chunks(GROUP) {
-        if let Some(template) = template {
-            stamp(template, places, out);
-        }
         walk.next();
-        for section in &sections {
-            write(&walk.columns[section.clone()], &mut walk.strips[section.clone()], places, out);
+        match &plan {
+            Some(plan) => {
+                plan.compose(walk.strips, words);
+                plan.write(words, template.before, places, out);
+            }
+            None => write_short(walk.columns, walk.strips, template, places, out),
         }
+    }
+}
+
+/// [`scatter`] of bodies shorter than a word.
+fn write_short(
+    columns: &[Varying],
+    strips: &mut [Strip],
+    template: &Template,
+    places: &[u32],
+    out: &mut [u8],
+) {
+    let Template { bytes, before } = template;
+    for place in places {
+        out[(*place - before) as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+    for (column, strip) in columns.iter().zip(strips) {
+        strip.widen();
+        one(column.offset, column.width, &strip.wide[..places.len()], places, out);
     }
 }
 
@@ -493,57 +480,6 @@ fn neighbours(columns: &[Varying]) -> usize {
     columns.iter().enumerate().take_while(|pair| is_next(*pair)).count()
 }
 
-fn write(columns: &[Varying], strips: &mut [Strip], places: &[u32], out: &mut [u8]) {
-    let Varying { offset, width, .. } = columns[0];
-    let full = <&[u32; GROUP]>::try_from(places).ok().filter(|_| strips.iter().all(|strip| strip.is_narrow));
-    if let Some(places) = full.filter(|_| width == 8) {
-        return match columns.len() {
-            1 => narrow::<1>(strips, offset, places, out),
-            2 => narrow::<2>(strips, offset, places, out),
-            3 => narrow::<3>(strips, offset, places, out),
-            4 => narrow::<4>(strips, offset, places, out),
-            5 => narrow::<5>(strips, offset, places, out),
-            6 => narrow::<6>(strips, offset, places, out),
-            7 => narrow::<7>(strips, offset, places, out),
-            _ => narrow::<8>(strips, offset, places, out),
-        };
-    }
-    if let ([strip], Some(places)) = (&*strips, full) {
-        match width {
-            1 => return small::<1>(strip, offset, places, out),
-            2 => return small::<2>(strip, offset, places, out),
-            4 => return small::<4>(strip, offset, places, out),
-            _ => {}
-        }
-    }
-    strips.iter_mut().for_each(Strip::widen);
-    for (column, strip) in columns.iter().zip(strips) {
-        one(column.offset, column.width, &strip.wide[..places.len()], places, out);
-    }
-}
-
-/// Writes `N` fields side by side into a strip of bodies.
-fn narrow<const N: usize>(strips: &[Strip], offset: u32, places: &[u32; GROUP], out: &mut [u8]) {
-    let Some(strips) = strips.first_chunk::<N>() else { return };
-    let bases: [i64; N] = std::array::from_fn(|k| strips[k].base);
-    let offsets: [&[u32; GROUP]; N] = std::array::from_fn(|k| &strips[k].offsets);
-    for i in 0..GROUP {
-        let slots = out[(places[i] + offset) as usize..][..8 * N].as_chunks_mut::<8>().0;
-        for k in 0..N {
-            slots[k] = bases[k].wrapping_add(i64::from(offsets[k][i] as i32)).to_le_bytes();
-        }
-    }
-}
-
-/// Writes a field of up to four bytes into a strip of bodies.
-fn small<const N: usize>(strip: &Strip, offset: u32, places: &[u32; GROUP], out: &mut [u8]) {
-    let base = strip.base as u32;
-    for (place, distance) in places.iter().zip(&strip.offsets) {
-        let slot = &mut out[(place + offset) as usize..][..N];
-        slot.copy_from_slice(&base.wrapping_add(*distance).to_le_bytes()[..N]);
-    }
-}
-
 /// Writes the values of one field, each to its place.
 pub(crate) fn scatter_one(values: &[i64], width: u32, places: &[u32], out: &mut [u8]) {
     one(0, width, values, places, out);
@@ -573,33 +509,6 @@ fn bytes<const N: usize>(offset: u32, values: &[i64], places: &[u32], out: &mut 
     }
 }
 
-/// Copies the template to every place.
-fn stamp(template: &Template, places: &[u32], out: &mut [u8]) {
-    // Constant lengths are copied without a call: two overlapping copies make any length from 8 to 64.
-    let Template { bytes, before } = template;
-    match bytes.len() {
-        8..=16 => overlapping::<8>(bytes, *before, places, out),
-        17..=32 => overlapping::<16>(bytes, *before, places, out),
-        33..=64 => overlapping::<32>(bytes, *before, places, out),
-        65..=128 => overlapping::<64>(bytes, *before, places, out),
-        _ => {
-            for place in places {
-                out[(*place - before) as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-        }
-    }
-}
-
-fn overlapping<const N: usize>(template: &[u8], before: u32, places: &[u32], out: &mut [u8]) {
-    let last = template.len() - N;
-    let (Some(front), Some(back)) = (template.first_chunk::<N>(), template.last_chunk::<N>()) else { return };
-    for place in places {
-        let body = &mut out[(*place - before) as usize..][..template.len()];
-        body[..N].copy_from_slice(front);
-        body[last..].copy_from_slice(back);
-    }
-}
-
 /// Writes a number.
 #[inline]
 pub(crate) fn write_u32(out: &mut [u8], at: u32, number: u32) {
@@ -609,7 +518,8 @@ pub(crate) fn write_u32(out: &mut [u8], at: u32, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::{Tier, encode_ints};
+    use crate::encoding::{Strips, Tier, encode_ints};
+    use crate::feed::Feed;
 
     #[test]
     fn templates_of_any_length_are_stamped_whole() {
@@ -619,7 +529,7 @@ mod tests {
             let template = Template { bytes: template, before: u32::from(length > 5) };
             let length = template.bytes.len();
             let places = [0, length as u32 + 1].map(|start| start + template.before);
-            scatter(&mut [], Some(&template), &mut Vec::new(), &[], &places, &mut out);
+            scatter(&mut [], &template, &mut ScatterMemory::default(), &[], &places, &mut out);
             assert_eq!(out[..length], template.bytes);
             assert_eq!(out[length + 1..2 * length + 1], template.bytes);
             assert!(out[2 * length + 1..].iter().all(|byte| *byte == 0));
@@ -645,7 +555,8 @@ mod tests {
         }
         let places = places(300, offset);
         let mut out = vec![0; 300 * offset as usize];
-        scatter(&mut columns, None, &mut Vec::new(), &[300], &places, &mut out);
+        let template = Template { bytes: vec![0; offset as usize], before: 0 };
+        scatter(&mut columns, &template, &mut ScatterMemory::default(), &[300], &places, &mut out);
         for (k, column) in columns.iter().enumerate() {
             let values = values(k, column.width);
             for (value, place) in values.iter().zip(&places) {
@@ -682,7 +593,8 @@ mod tests {
                 column(2, strips(&encoded[0]), None),
             ];
             let (places, mut out) = (places(700, 24), vec![0; 700 * 24]);
-            scatter(&mut columns, None, &mut Vec::new(), &ends, &places, &mut out);
+            let template = Template { bytes: vec![0; 24], before: 0 };
+            scatter(&mut columns, &template, &mut ScatterMemory::default(), &ends, &places, &mut out);
             for (i, place) in places.iter().enumerate() {
                 let is_first = i == 0 || ends.contains(&(i as u32));
                 let before = leader[if is_first { i } else { i - 1 }];

@@ -1,6 +1,6 @@
 //! Statistics of the integers of a column, computed once for all choices of an encoding.
 
-use crate::decimals::COEFFICIENT_BITS;
+use crate::coefficients::COEFFICIENT_BITS;
 use crate::simd::widest;
 
 /// Statistics of all integers of a column.

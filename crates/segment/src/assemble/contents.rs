@@ -190,6 +190,11 @@ impl Assembler<'_> {
         places: &[u32],
         out: &mut [u8],
     ) -> Result<(), Damage> {
+        if let Some((tags, alternatives)) =
+            item.fixed_records().filter(|_| self.tools.states[column].level.all)
+        {
+            return self.place_fixed_records((column, tags), alternatives, places, out);
+        }
         let mut items = self.tools.places.pop().unwrap_or_default();
         items.clear();
         let counts = &self.tools.states[column].values;
@@ -225,6 +230,46 @@ impl Assembler<'_> {
         let done = self.place_items(column, item, &level, places, &mut items, out);
         self.tools.states[column].level = level;
         self.tools.places.push(items);
+        done
+    }
+
+    /// Writes arrays that [`Self::measure_fixed_records`] measured: one look at each tag says where its record lies.
+    fn place_fixed_records(
+        &mut self,
+        (counts, tags): (usize, usize),
+        alternatives: &[RecordNode],
+        places: &[u32],
+        out: &mut [u8],
+    ) -> Result<(), Damage> {
+        let mut lists: Vec<Vec<u32>> = Vec::with_capacity(alternatives.len());
+        let mut sizes = [1; 256];
+        for (alternative, size) in alternatives.iter().zip(&mut sizes) {
+            *size += alternative.fixed;
+            let mut list = self.tools.places.pop().unwrap_or_default();
+            list.clear();
+            list.reserve(self.tools.states[alternative.slot].level.count);
+            lists.push(list);
+        }
+        let mut tags = &self.tools.states[tags].marks[..];
+        for (place, count) in places.iter().zip(&self.tools.states[counts].values) {
+            write_u32(out, *place, *count);
+            let (here, rest) = tags.split_at(*count as usize);
+            tags = rest;
+            let mut at = *place + 4;
+            for tag in here {
+                if let Some(list) = lists.get_mut(usize::from(*tag)) {
+                    list.push(at + 1);
+                }
+                at += sizes[usize::from(*tag)];
+            }
+        }
+        let mut done = Ok(());
+        for ((tag, alternative), places) in (0..=u8::MAX).zip(alternatives).zip(&lists) {
+            let level = take(&mut self.tools.states[alternative.slot].level);
+            done = done.and_then(|()| self.place_record(alternative, Some(tag), &level, places, out));
+            self.tools.states[alternative.slot].level = level;
+        }
+        self.tools.places.append(&mut lists);
         done
     }
 

@@ -100,7 +100,7 @@ impl Assembler<'_> {
             }
             return self.find_in(&item.node, level, target);
         };
-        match self.presence(column, level)? {
+        match self.presence(column, level, true)? {
             Presence::None => {
                 self.tools.found.begin();
                 Ok(())

@@ -3,7 +3,7 @@
 use super::{Assembler, Presence, Sizes, add_sizes, are_single};
 use crate::damage::Damage;
 use crate::level::Level;
-use crate::members::choose;
+use crate::members::{choose, count};
 use crate::plan::{Extent, ItemNode, Node, RecordNode};
 use std::mem::take;
 
@@ -124,6 +124,11 @@ impl Assembler<'_> {
         self.claim(column, level.count, 4)?;
         self.read_counts(column, item, level)?;
         let items = take(&mut self.tools.states[column].level);
+        if let Some((tags, alternatives)) = item.fixed_records().filter(|_| items.all) {
+            let measured = self.measure_fixed_records((column, tags), alternatives, &items);
+            self.tools.states[column].level = items;
+            return measured;
+        }
         let measured = self.measure_items(item, &items);
         let state = &mut self.tools.states[column];
         state.level = items;
@@ -152,10 +157,54 @@ impl Assembler<'_> {
         Ok(())
     }
 
+    /// Bytes of each array of records of several types that have fixed lengths: from the tags alone, without looking where the
+    /// records of each type are.
+    fn measure_fixed_records(
+        &mut self,
+        (counts, tags): (usize, usize),
+        alternatives: &[RecordNode],
+        items: &Level,
+    ) -> Result<(), Damage> {
+        let mut sizes = [1; 256];
+        if items.count > 0 {
+            self.claim(tags, items.count, 1)?;
+            self.read_tags(tags, alternatives.len(), items)?;
+        } else {
+            self.tools.states[tags].marks.clear();
+        }
+        let marks = take(&mut self.tools.states[tags].marks);
+        let frequencies = frequencies(&marks);
+        let mut measured = Ok(());
+        for ((tag, alternative), size) in (0..=u8::MAX).zip(alternatives).zip(&mut sizes) {
+            *size += alternative.fixed;
+            let mut child = take(&mut self.tools.states[alternative.slot].level);
+            match frequencies[usize::from(tag)] as usize {
+                0 => child.begin(),
+                all if all == marks.len() => child.clone_from(items),
+                _ => count(&mut child, items, &marks, tag),
+            }
+            if child.count > 0 && measured.is_ok() {
+                measured = self.measure_record(alternative, &child);
+            }
+            self.tools.states[alternative.slot].level = child;
+        }
+        let state = &mut self.tools.states[counts];
+        let mut tags_left = &marks[..];
+        state.each.clear();
+        state.each.extend(state.values.iter().map(|count| {
+            let (here, rest) = tags_left.split_at(*count as usize);
+            tags_left = rest;
+            here.iter().fold(4, |sum, tag| sum + sizes[usize::from(*tag)])
+        }));
+        state.sizes = Sizes::Each;
+        self.tools.states[tags].marks = marks;
+        measured
+    }
+
     /// Bytes of each item, with what stands before its content.
     fn measure_items(&mut self, item: &ItemNode, level: &Level) -> Result<(), Damage> {
         let presence = match item.presence {
-            Some(column) => self.presence(column, level)?,
+            Some(column) => self.presence(column, level, true)?,
             None => Presence::All,
         };
         if let Extent::Fixed(width) = item.extent {

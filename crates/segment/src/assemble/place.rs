@@ -1,11 +1,15 @@
 //! The second pass, of records: what is the same in all bodies, fields of fixed width, and nulls.
 
 use super::{Assembler, Presence};
+use crate::column;
 use crate::columns::{Fed, spread};
 use crate::damage::Damage;
+use crate::feed::{Feed, Follows, Varying};
 use crate::level::Level;
-use crate::plan::{ColumnKind, Node, RecordNode};
-use crate::scatter::{Feed, Follows, Template, Varying, gather, scatter};
+use crate::plan::{ColumnKind, FieldNode, Node, Null, RecordNode};
+use crate::scatter::{Template, gather, scatter};
+use crate::spaced::Spaced;
+use std::mem::take;
 
 impl<'a> Assembler<'a> {
     /// Writes the wanted bodies to `places`; those of an alternative have their `tag` in front.
@@ -34,7 +38,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// What is the same in all bodies goes into a template that is stamped everywhere; the rest is sent to its places.
+    /// What is the same in all bodies goes into a template; the rest is sent to its places.
     fn place_fixed(
         &mut self,
         node: &RecordNode,
@@ -43,36 +47,128 @@ impl<'a> Assembler<'a> {
         template: &mut Template,
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        let mut varying = Vec::with_capacity(node.fields.len() + 1);
-        let mut is_stamped = node.null_bytes > 0 || template.before > 0;
-        let mut is_patched = false;
         let body = template.before as usize;
+        let is_patched = self.read_nulls(node, level, &mut template.bytes[body..])?;
+        let mut varying = Vec::with_capacity(node.fields.len() + 1);
+        self.feed_nulls(node, &template.bytes[body..], &mut varying);
+        let below = self.lend_nullable(node);
+        let cuts = column::cuts(level);
+        let fed = self.feed_fields(node, (level, &cuts), &below, &mut template.bytes[body..], &mut varying);
+        let done = fed.and_then(|()| {
+            self.find_leaders(node, level, &mut varying)?;
+            scatter(&mut varying, template, &mut self.tools.scatter, &level.ends, places, out);
+            self.check(&varying)
+        });
+        self.keep_memory(varying);
+        self.take_nullable_back(below);
+        done?;
+        if is_patched { self.patch(node, level, places, out) } else { Ok(()) }
+    }
+
+    /// Reads which fields are there, and marks those that no body has; whether there are long texts.
+    fn read_nulls(&mut self, node: &RecordNode, level: &Level, template: &mut [u8]) -> Result<bool, Damage> {
+        let mut has_texts = false;
         for field in &node.fields {
             let presence = match field.null {
-                Some(null) => self.presence(null.column, level)?,
+                Some(null) => self.presence(null.column, level, !field.is_in_slot())?,
                 None => Presence::All,
             };
-            if let (Presence::None, Some(null)) = (presence, field.null) {
-                template.bytes[body + null.byte as usize] |= null.mask;
+            match (presence, field.null) {
+                (Presence::None, Some(null)) => template[null.byte as usize] |= null.mask,
+                _ => has_texts |= matches!(field.node, Node::Leaf { kind: ColumnKind::Ascii(_), .. }),
             }
-            let Node::Leaf { column, kind, width } = field.node else { continue };
-            if presence != Presence::All || matches!(kind, ColumnKind::Ascii(_)) {
-                is_stamped = true;
-                is_patched |= presence != Presence::None;
-                continue;
-            }
-            let slot = (field.offset, width);
-            is_stamped |=
-                !self.feed((column, kind), slot, level, &mut template.bytes[body..], &mut varying)?;
         }
-        self.find_leaders(node, level, &mut varying)?;
-        self.feed_nulls(node, &template.bytes[body..], &mut varying);
-        let mut strips = self.tools.strips.pop().unwrap_or_default();
-        let stamped = is_stamped.then_some(&*template);
-        scatter(&mut varying, stamped, &mut strips, &level.ends, places, out);
-        self.tools.strips.push(strips);
-        self.keep_memory(varying);
-        if is_patched { self.patch(node, level, places, out) } else { Ok(()) }
+        Ok(has_texts)
+    }
+
+    /// Lends what is known of the fields that are there in some bodies.
+    fn lend_nullable(&mut self, node: &RecordNode) -> Vec<Nullable> {
+        let columns = node.fields.iter().filter(|field| field.is_in_slot()).filter_map(|field| field.null);
+        let mut below = Vec::new();
+        for Null { column, .. } in columns {
+            let state = &mut self.tools.states[column];
+            if state.presence == Presence::Some {
+                let (level, marks) = (take(&mut state.level), take(&mut state.marks));
+                let cuts = column::cuts(&level);
+                below.push(Nullable { presence: column, level, marks, cuts });
+            }
+        }
+        below
+    }
+
+    fn take_nullable_back(&mut self, below: Vec<Nullable>) {
+        for Nullable { presence, level, marks, .. } in below {
+            let state = &mut self.tools.states[presence];
+            (state.level, state.marks) = (level, marks);
+        }
+    }
+
+    /// Gets ready to read all fields of up to eight bytes; those that are always the same go into the template.
+    fn feed_fields<'l>(
+        &mut self,
+        node: &RecordNode,
+        level: (&'l Level, &'l [Vec<u32>]),
+        below: &'l [Nullable],
+        template: &mut [u8],
+        varying: &mut Vec<Varying<'l>>,
+    ) -> Result<(), Damage>
+    where
+        'a: 'l,
+    {
+        for field in node.fields.iter().filter(|field| field.is_in_slot()) {
+            let Node::Leaf { column, kind, width } = field.node else { continue };
+            let presence = field.null.map_or(Presence::All, |null| self.tools.states[null.column].presence);
+            match presence {
+                Presence::None => {}
+                Presence::Some => {
+                    let null = field.null.map(|null| null.column);
+                    let Some(below) = below.iter().find(|below| Some(below.presence) == null) else {
+                        continue;
+                    };
+                    let feed = self.feed_nullable((column, kind), below)?;
+                    varying.push(Varying { column, offset: field.offset, width, feed, follows: None });
+                }
+                Presence::All | Presence::Unread => {
+                    self.feed((column, kind), (field.offset, width), level, template, varying)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready to read a field that some bodies have.
+    fn feed_nullable<'l>(
+        &mut self,
+        (column, kind): (usize, ColumnKind),
+        below: &'l Nullable,
+    ) -> Result<Feed<'l>, Damage>
+    where
+        'a: 'l,
+    {
+        let (level, mut values) = (&below.level, self.tools.lend());
+        let fed =
+            self.columns.feed((column, kind), (level, &below.cuts), &mut self.tools.scratch, &mut values);
+        let feed = match fed {
+            Ok(Fed::Constant(value)) => Ok(Feed::Same(value)),
+            Ok(Fed::Varying(feed, None)) => Ok(feed),
+            // Its leader is a column of another level.
+            Ok(Fed::Varying(_, Some(_))) => {
+                let all = self.columns.numbers((column, kind), level, &mut self.tools.scratch, &mut values);
+                all.map(|decoded| {
+                    spread(decoded, level, &mut values);
+                    Feed::Values(take(&mut values))
+                })
+            }
+            Err(damage) => Err(damage),
+        };
+        self.tools.take_back(values);
+        Ok(Feed::Spaced(Box::new((Spaced::new(&below.marks), feed?))))
+    }
+
+    /// Whether all that has been read is what it can be.
+    fn check(&self, varying: &[Varying]) -> Result<(), Damage> {
+        let flaw = varying.iter().find_map(|column| Some((column.column, column.feed.flaw()?)));
+        flaw.map_or(Ok(()), |(column, flaw)| Err(self.columns.damage(column, flaw)))
     }
 
     /// The bytes of the null bitmap that differ from body to body.
@@ -105,7 +201,7 @@ impl<'a> Assembler<'a> {
         &mut self,
         (column, kind): (usize, ColumnKind),
         (offset, width): (u32, u32),
-        level: &'l Level,
+        level: (&'l Level, &'l [Vec<u32>]),
         template: &mut [u8],
         varying: &mut Vec<Varying<'l>>,
     ) -> Result<bool, Damage>
@@ -129,12 +225,15 @@ impl<'a> Assembler<'a> {
     }
 
     fn keep_memory(&mut self, varying: Vec<Varying>) {
-        for column in varying {
-            match column.feed {
-                Feed::Values(values) => self.tools.take_back(values),
-                Feed::Bytes(values) => self.tools.narrow.push(values),
-                Feed::Strips(_) => {}
-            }
+        varying.into_iter().for_each(|column| self.keep_memory_of(column.feed));
+    }
+
+    fn keep_memory_of(&mut self, feed: Feed) {
+        match feed {
+            Feed::Values(values) => self.tools.take_back(values),
+            Feed::Bytes(values) => self.tools.narrow.push(values),
+            Feed::Spaced(spaced) => self.keep_memory_of(spaced.1),
+            Feed::Strips(_) | Feed::Same(_) | Feed::Pieces(_) | Feed::Decimals(_) => {}
         }
     }
 
@@ -145,10 +244,12 @@ impl<'a> Assembler<'a> {
         self.claim(0, level.count, node.fixed as usize)?;
         let (stride, mut is_stamped) = (node.fixed as usize, false);
         let (mut template, mut varying) = (vec![0; stride], Vec::with_capacity(node.fields.len()));
+        let cuts = column::cuts(level);
         for field in &node.fields {
             if let Node::Leaf { column, kind, width } = field.node {
                 let slot = (field.offset, width);
-                is_stamped |= !self.feed((column, kind), slot, level, &mut template, &mut varying)?;
+                is_stamped |=
+                    !self.feed((column, kind), slot, (level, &cuts), &mut template, &mut varying)?;
             }
         }
         self.find_leaders(node, level, &mut varying)?;
@@ -156,8 +257,9 @@ impl<'a> Assembler<'a> {
             out.chunks_exact_mut(stride).for_each(|body| body.copy_from_slice(&template));
         }
         gather(&mut varying, &mut self.tools.cellar, &level.ends, (homes, stride), out);
+        let done = self.check(&varying);
         self.keep_memory(varying);
-        Ok(())
+        done
     }
 
     /// Finds each column that another one follows. Where it is not among those that vary, the one that follows is read
@@ -170,7 +272,9 @@ impl<'a> Assembler<'a> {
     ) -> Result<(), Damage> {
         for i in 0..varying.len() {
             let Some(Follows { other, previous }) = varying[i].follows else { continue };
-            let leads = |column: &Varying| column.column == other && column.follows.is_none();
+            let leads = |column: &Varying| {
+                column.column == other && column.follows.is_none() && !matches!(column.feed, Feed::Spaced(_))
+            };
             if let Some(other) = varying.iter().position(leads) {
                 varying[i].follows = Some(Follows { other, previous });
                 continue;
@@ -189,7 +293,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Writes what is there for some bodies only, and long texts.
+    /// Writes long texts.
     fn patch(
         &mut self,
         node: &RecordNode,
@@ -197,13 +301,12 @@ impl<'a> Assembler<'a> {
         places: &[u32],
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        for field in &node.fields {
+        let is_text =
+            |field: &&FieldNode| matches!(field.node, Node::Leaf { kind: ColumnKind::Ascii(_), .. });
+        for field in node.fields.iter().filter(is_text) {
             let (presence, child, members) = self.below_field(field, level)?;
             let mut done = Ok(());
-            if let Node::Leaf { kind, .. } = field.node
-                && (presence == Presence::Some
-                    || presence == Presence::All && matches!(kind, ColumnKind::Ascii(_)))
-            {
+            if presence != Presence::None {
                 let mut here = self.tools.places.pop().unwrap_or_default();
                 here.clear();
                 match &members {
@@ -218,4 +321,15 @@ impl<'a> Assembler<'a> {
         }
         Ok(())
     }
+}
+
+/// A field that some bodies have.
+struct Nullable {
+    /// Column of its presence.
+    presence: usize,
+    /// The level of its values.
+    level: Level,
+    /// Of each body 1 if it has the field, else 0.
+    marks: Vec<u8>,
+    cuts: Vec<Vec<u32>>,
 }

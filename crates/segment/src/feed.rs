@@ -1,0 +1,124 @@
+//! Where the values of a field come from, strip by strip.
+
+use crate::coefficients::{DecimalForm, restore};
+use crate::damage::Flaw;
+use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips};
+use crate::spaced::Spaced;
+
+/// A fixed-width field whose values differ from body to body.
+pub(crate) struct Varying<'a> {
+    /// Number of the column.
+    pub column: usize,
+    /// Where the field's slot lies in a body.
+    pub offset: u32,
+    /// Bytes of the slot.
+    pub width: u32,
+    pub feed: Feed<'a>,
+    /// What the values are added to.
+    pub follows: Option<Follows>,
+}
+
+/// Where the values of a column come from.
+pub(crate) enum Feed<'a> {
+    Strips(Box<Strips<'a>>),
+    /// They have been decoded.
+    Values(Vec<i64>),
+    /// The same for a slot of one byte.
+    Bytes(Vec<u8>),
+    /// All are this one.
+    Same(i64),
+    /// Of more values than an encoding takes: the pieces that the column is cut into.
+    Pieces(Vec<Feed<'a>>),
+    Decimals(Box<DecimalFeed<'a>>),
+    /// Of a nullable field: the values that are there, and where they are.
+    Spaced(Box<(Spaced<'a>, Feed<'a>)>),
+}
+
+/// The column that another one is the difference to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Follows {
+    /// Its number; later its index among those that vary.
+    pub other: usize,
+    /// Its value one place before in the run counts.
+    pub previous: bool,
+}
+
+/// Strips of a piece.
+const PIECE: usize = COUNT_MAX / GROUP;
+
+impl Feed<'_> {
+    /// Makes `strip` number `index`; they come in order.
+    pub fn next(&mut self, index: usize, strip: &mut Strip) {
+        match self {
+            Self::Strips(strips) => strips.next(strip),
+            Self::Values(values) => {
+                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
+                strip.wide[..values.len()].copy_from_slice(values);
+                strip.is_narrow = false;
+            }
+            Self::Bytes(values) => {
+                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
+                let wide = strip.offsets.iter_mut().zip(values);
+                wide.for_each(|(offset, value)| *offset = u32::from(*value));
+                (strip.base, strip.is_narrow) = (0, true);
+            }
+            Self::Same(value) => strip.fill(*value),
+            Self::Pieces(pieces) => {
+                if let Some(piece) = pieces.get_mut(index / PIECE) {
+                    piece.next(index % PIECE, strip);
+                }
+            }
+            Self::Decimals(decimals) => decimals.next(index, strip),
+            Self::Spaced(spaced) => {
+                let (spaced, feed) = &mut **spaced;
+                spaced.next(index, strip, |index, strip| feed.next(index, strip));
+            }
+        }
+    }
+
+    /// The first value that cannot be: what strips hold from there on means nothing. Only after all strips.
+    pub fn flaw(&self) -> Option<Flaw> {
+        match self {
+            Self::Decimals(decimals) => decimals.flaw,
+            Self::Spaced(spaced) => spaced.1.flaw(),
+            Self::Strips(_) | Self::Values(_) | Self::Bytes(_) | Self::Same(_) | Self::Pieces(_) => None,
+        }
+    }
+}
+
+/// What is left of a column of decimals.
+pub(crate) struct DecimalFeed<'a> {
+    header: DecimalForm,
+    numbers: Feed<'a>,
+    /// With memory for a strip of it.
+    shifts: Option<(Feed<'a>, Strip)>,
+    /// Numbers of the strips that have not been read.
+    left: usize,
+    flaw: Option<Flaw>,
+}
+
+impl<'a> DecimalFeed<'a> {
+    /// `count` numbers of a column without exceptions that has this header, with `shifts` if it has any.
+    pub fn new(header: DecimalForm, numbers: Feed<'a>, shifts: Option<Feed<'a>>, count: usize) -> Self {
+        let shifts = shifts.map(|feed| (feed, Strip::default()));
+        Self { header, numbers, shifts, left: count, flaw: None }
+    }
+
+    /// Makes `strip` number `index`; they come in order.
+    fn next(&mut self, index: usize, strip: &mut Strip) {
+        let count = self.left.min(GROUP);
+        self.left -= count;
+        self.numbers.next(index, strip);
+        strip.widen();
+        let shifts = match &mut self.shifts {
+            Some((feed, shifts)) => {
+                feed.next(index, shifts);
+                shifts.widen();
+                &shifts.wide[..count]
+            }
+            None => &[0; GROUP][..count],
+        };
+        let restored = restore(self.header, &mut strip.wide[..count], shifts);
+        self.flaw = self.flaw.or(restored.err());
+    }
+}

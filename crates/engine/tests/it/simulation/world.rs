@@ -149,7 +149,7 @@ impl World {
     }
 
     /// Makes everything readable again, and repeats what failed.
-    pub fn mend(&mut self) {
+    pub fn repair(&mut self) {
         self.disk.make_readable();
         self.errors_due = 0;
         for stream in 0..STREAMS.len() {

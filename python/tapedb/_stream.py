@@ -242,7 +242,7 @@ class Stream:
             history: `False` with `live`: only new messages.
             every: Seconds that a batch of new messages waits for more of them, from its first message on: fewer and larger batches.
                 0: a batch is what is there.
-            rows: The most rows of a batch, at most 65,536, which is also the default. A batch of so many does not wait for more.
+            rows: The most rows of a batch, at most 65,536; otherwise 16,384. A batch of so many does not wait for more.
             resume: Continues at another reader's or cursor's position, with the same filters.
             decimals: As for :meth:`table`.
             sequences: As for :meth:`table`.

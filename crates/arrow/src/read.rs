@@ -18,6 +18,10 @@ use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, S
 /// Most rows of a record batch.
 pub const BATCH_ROWS_MAX: usize = 65_536;
 
+/// Rows of a batch unless another number is asked for: the arrays of larger ones are not in a cache near by when they are used, and the
+/// system's allocator takes memory for them from the system each time.
+pub const BATCH_ROWS: usize = 16_384;
+
 /// Numbers of symbols up to this one are looked up by index.
 const NUMBERS_MAX: usize = 1 << 24;
 
@@ -35,7 +39,7 @@ pub struct ReadOptions {
     /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block. Every setting of a
     /// cursor applies then.
     pub in_time_order: bool,
-    /// The most rows of a batch, at least 1; `None`: [`BATCH_ROWS_MAX`], which is also the limit.
+    /// The most rows of a batch, from 1 to [`BATCH_ROWS_MAX`]; `None`: [`BATCH_ROWS`].
     pub batch_rows: Option<usize>,
     /// At most so many messages; needs time order.
     pub limit: Option<u64>,
@@ -149,7 +153,7 @@ impl BatchReader {
         if options.in_time_order {
             columns = columns.in_time_order();
         }
-        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS_MAX).clamp(1, BATCH_ROWS_MAX);
+        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS_MAX);
         columns = columns.chunk_rows(batch_rows).linger(options.linger);
         for (field, (least, most)) in &options.skip_outside {
             columns = columns.skip_outside(field, *least, *most);

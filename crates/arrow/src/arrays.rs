@@ -3,7 +3,7 @@
 //! A stored column has only the values that are present; an Arrow array has a slot for each. A [`Level`] states which slots the
 //! values belong to.
 
-use crate::decimals::{to_f64s, to_units};
+use crate::decimals::to_units;
 use crate::error::Error;
 use crate::tree::{Alternative, Content, Node, fields, union_fields};
 use crate::types::{Decimals, Leaf, Symbols, ZONE, digits_of};
@@ -17,6 +17,7 @@ use arrow_schema::Fields;
 use std::sync::Arc;
 use tapedb_engine::{Chunk, Values};
 use tapedb_schema::{Decimal64, Scalar};
+use tapedb_segment::append_f64s;
 
 /// Longest text that a view holds itself.
 const INLINE_MAX: usize = 12;
@@ -201,7 +202,7 @@ impl<'a> Arrays<'a> {
             Decimals::Raw => Ok(self.numbers::<UInt64Type>(column, level, nulls, |bits| bits as u64)),
             Decimals::Float64 => {
                 let mut floats = Vec::new();
-                to_f64s(bits, &mut floats);
+                append_f64s(bits, &mut floats);
                 let floats = if level.slots.is_some() { level.spread(floats.into_iter()) } else { floats };
                 Ok(primitive::<Float64Type>(floats, nulls))
             }

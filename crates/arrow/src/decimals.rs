@@ -1,54 +1,12 @@
-//! Decimals as floats and as scaled integers.
+//! Floats as decimals, and decimals as scaled integers.
 
 use tapedb_schema::Decimal64;
-
-/// Values that are converted together where sign apart only their coefficients differ.
-const STRIP: usize = 64;
-
-const SIGN: u64 = 1 << 63;
-
-/// Bits of the exponent of a small coefficient, as `docs/format/message.md` has them.
-const EXPONENT: u64 = 0x3ff << COEFFICIENT_BITS;
-
-const COEFFICIENT_BITS: u32 = 53;
-
-const BIAS: i32 = 398;
 
 /// Powers of ten that an `f64` has exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
-
-/// Appends the nearest `f64`s of decimals given by their bits.
-///
-/// Neighbours mostly have the same exponent. Then each value is one division of exact operands, which rounds correctly, in a loop
-/// without branches that the compiler turns into vector instructions.
-pub(crate) fn to_f64s(bits: &[i64], out: &mut Vec<f64>) {
-    out.reserve(bits.len());
-    for strip in bits.chunks(STRIP) {
-        match divisor_of(strip) {
-            Some(divisor) => out.extend(strip.iter().map(|bits| {
-                let bits = *bits as u64;
-                let coefficient = bits & ((1 << COEFFICIENT_BITS) - 1);
-                f64::from_bits((coefficient as f64 / divisor).to_bits() | bits & SIGN)
-            })),
-            None => out.extend(strip.iter().map(|bits| Decimal64::from_bits(*bits as u64).to_f64())),
-        }
-    }
-}
-
-/// The power of ten that all coefficients of a strip are divided by, if it is one and exact.
-fn divisor_of(strip: &[i64]) -> Option<f64> {
-    let first = *strip.first()? as u64 & EXPONENT;
-    let differs = strip.iter().fold(0, |differs, bits| differs | (*bits as u64 & EXPONENT) ^ first);
-    // With both upper bits set the exponent lies elsewhere: a large coefficient, an infinity or a NaN.
-    let exponent = (first >> COEFFICIENT_BITS) as i32 - BIAS;
-    if differs != 0 || exponent > 0 {
-        return None;
-    }
-    POWERS.get(exponent.unsigned_abs() as usize).copied()
-}
 
 /// Appends the shortest decimals that read back as floats, exactly as [`Decimal64::from_f64`] gives them; zero for those that
 /// `is_null` names. `false`: one of the others is not exact as a decimal.
@@ -166,27 +124,6 @@ mod tests {
                 let mut found = Vec::new();
                 prop_assert_eq!(from_f64s(&[float], |_| false, &mut found), is_exact, "{}", float);
                 prop_assert!(!is_exact || found[0].to_bits() == expected.to_bits(), "{}", float);
-            }
-        }
-
-        #[test]
-        fn floats_are_the_nearest(
-            exponent in -30i32..5,
-            coefficients in proptest::collection::vec(-9_999_999_999_999_999i64..=9_999_999_999_999_999, 1..200),
-            other in any::<(u64, usize)>(),
-        ) {
-            let decimal = |coefficient: &i64| Decimal64::from_parts(*coefficient, exponent).unwrap().to_bits() as i64;
-            let mut bits: Vec<i64> = coefficients.iter().map(decimal).collect();
-            if other.1 % 3 == 0 {
-                let at = other.1 % bits.len();
-                bits[at] = Decimal64::from_bits(other.0).canonical().to_bits() as i64;
-            }
-            bits.push(Decimal64::from_parts(0, exponent).unwrap().to_bits() as i64 | i64::MIN);
-            let mut found = Vec::new();
-            to_f64s(&bits, &mut found);
-            for (bits, found) in bits.iter().zip(found) {
-                let expected = Decimal64::from_bits(*bits as u64).to_f64();
-                prop_assert_eq!(found.to_bits(), expected.to_bits());
             }
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod cursor_builder;
 pub(crate) mod decoded;
+pub(crate) mod extent;
 pub(crate) mod fields;
 pub(crate) mod filled;
 pub(crate) mod filter;

@@ -328,6 +328,19 @@ fn get_pieces<T: Copy>(
     nothing_left(bytes)
 }
 
+/// Replaces `out` by the wanted ones of encoded floats, which `get` decodes.
+pub(crate) fn get_floats<T: Copy>(
+    bytes: &[u8],
+    level: &Level,
+    scratch: &mut Vec<T>,
+    out: &mut Vec<T>,
+    get: impl Fn(&[u8], usize, &[u32], &mut Vec<T>) -> Result<(), EncodingError>,
+) -> Result<(), Flaw> {
+    get_pieces(bytes, level, scratch, out, get)?;
+    level.compact(out);
+    Ok(())
+}
+
 /// Replaces `out` by the wanted bits of floats of `width` bytes.
 pub(crate) fn get_float_bits(
     bytes: &[u8],

@@ -4,7 +4,9 @@ use crate::block::Block;
 use crate::column::{self, Scratch};
 use crate::damage::{Damage, Flaw};
 use crate::decimals;
-use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints, decode_ints_at};
+use crate::encoding::{
+    COUNT_MAX, GROUP, Strip, Strips, decode_f32s, decode_f64s, decode_ints, decode_ints_at,
+};
 use crate::feed::{DecimalFeed, Feed, Follows};
 use crate::level::Level;
 use crate::plan::ColumnKind;
@@ -339,6 +341,38 @@ impl<'a> Columns<'a> {
             scratch.reference_of = Some(self.key(column));
         }
         read
+    }
+
+    /// Replaces `out` by the wanted values of a column that is stored as floats. `false`: it is stored as numbers.
+    pub fn f64s(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<f64>,
+    ) -> Result<bool, Damage> {
+        let (tag, bytes) = self.required(column)?;
+        if tag != column::FLOATS {
+            return Ok(false);
+        }
+        let read = column::get_floats(bytes, level, &mut scratch.f64s, out, decode_f64s);
+        read.map(|()| true).map_err(|flaw| self.damage(column, flaw))
+    }
+
+    /// [`Self::f64s`] of four bytes each.
+    pub fn f32s(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<f32>,
+    ) -> Result<bool, Damage> {
+        let (tag, bytes) = self.required(column)?;
+        if tag != column::FLOATS {
+            return Ok(false);
+        }
+        let read = column::get_floats(bytes, level, &mut scratch.f32s, out, decode_f32s);
+        read.map(|()| true).map_err(|flaw| self.damage(column, flaw))
     }
 
     /// Reads the wanted texts of a column; `true`: `content` is the one value of all, and `ends` is empty.

@@ -5,12 +5,16 @@ use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::{Columns, spread};
 use crate::damage::{Damage, Flaw};
+use crate::encoding::{GROUP, Strip};
 use crate::head::{Head, OWN, lanes, own};
+use crate::lane_columns::{Form, LaneColumn, LaneColumns};
 use crate::level::Level;
 use crate::order::{Lane, NO_HOME, Order};
 use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::rows::Rows;
+use crate::together::{Memory, Together, Wanted};
 use crate::values::ColumnValues;
+use std::ops::Range;
 
 /// Which rows are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,16 @@ pub struct Decoder {
     picked: Vec<u32>,
     /// Values of one group of several.
     part: ColumnValues,
+    /// Of columns that are decoded together: strips, and values that do not come in strips.
+    strips: Vec<Strip>,
+    buffers: Vec<Vec<i64>>,
+}
+
+/// A part of a column.
+enum Piece<'a> {
+    /// All values are this one.
+    Same(i64),
+    Strip(&'a Strip),
 }
 
 /// Memory of one record type of a block.
@@ -539,6 +553,156 @@ impl Decoder {
         Ok(())
     }
 
+    /// Replaces `out` by the values of several columns of a record type, each as [`Self::column`] gives it but for
+    /// [`ColumnValues::runs`], which may be empty. Columns of numbers that have a value for each row are decoded together.
+    ///
+    /// # Errors
+    /// As [`Self::column`].
+    pub fn columns(
+        &mut self,
+        (plan, block): (&Plan, &Block),
+        (type_id, columns): (u16, &[u16]),
+        symbols: Option<&[u32]>,
+        out: &mut Vec<ColumnValues>,
+    ) -> Result<(), Damage> {
+        out.resize_with(columns.len(), ColumnValues::new);
+        let wanted = self.plain_columns((plan, block), (type_id, columns), symbols, |_| true)?;
+        let count = self.order.places_wanted();
+        for Wanted { index, kind, .. } in &wanted {
+            let values = &mut out[*index];
+            values.kind = Some(*kind);
+            values.clear_but_ints();
+            values.ints.resize(count, 0);
+        }
+        self.together(block, type_id, &wanted, |index, rows, piece| {
+            let out = &mut out[index].ints[rows];
+            match piece {
+                Piece::Same(value) => out.fill(value),
+                Piece::Strip(strip) => strip.write(out),
+            }
+        })?;
+        let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
+        for (index, (column, out)) in columns.iter().zip(out).enumerate() {
+            if wanted.next_if_eq(&index).is_none() {
+                self.column(plan, block, (type_id, *column), symbols, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Self::columns`] for taking rows out of them; those for which `is_wanted_as_slice`, by their index, have
+    /// [`LaneColumn::values`](crate::LaneColumn::values).
+    ///
+    /// # Errors
+    /// As [`Self::column`].
+    pub fn lane_columns(
+        &mut self,
+        (plan, block): (&Plan, &Block),
+        (type_id, columns): (u16, &[u16]),
+        symbols: Option<&[u32]>,
+        is_wanted_as_slice: impl Fn(usize) -> bool,
+        out: &mut LaneColumns,
+    ) -> Result<(), Damage> {
+        let out = &mut out.columns;
+        out.resize_with(columns.len(), LaneColumn::default);
+        let is_near = |index: usize| !is_wanted_as_slice(index);
+        let wanted = self.plain_columns((plan, block), (type_id, columns), symbols, is_near)?;
+        let count = self.order.places_wanted();
+        wanted.iter().for_each(|wanted| out[wanted.index].begin(wanted.kind, count));
+        let mut same = Strip::default();
+        self.together(block, type_id, &wanted, |index, rows, piece| match piece {
+            Piece::Strip(strip) => out[index].near.take(rows.start, strip, rows.len()),
+            Piece::Same(value) if rows.len() == count => out[index].form = Form::Constant { value, count },
+            Piece::Same(value) => {
+                same.fill(value);
+                for start in rows.clone().step_by(GROUP) {
+                    out[index].near.take(start, &same, GROUP.min(rows.end - start));
+                }
+            }
+        })?;
+        let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
+        for (index, (column, out)) in columns.iter().zip(out).enumerate() {
+            if wanted.next_if_eq(&index).is_none() {
+                out.form = Form::Values;
+                self.column(plan, block, (type_id, *column), symbols, &mut out.values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns that can be decoded together, of those for which `may_be`, by their index: none where a part of a group's symbols
+    /// is wanted.
+    fn plain_columns(
+        &mut self,
+        (plan, block): (&Plan, &Block),
+        (type_id, columns): (u16, &[u16]),
+        symbols: Option<&[u32]>,
+        may_be: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Wanted>, Damage> {
+        let groups = block.head().groups_of(type_id);
+        let Some(plan) = plan.group(type_id).filter(|_| !groups.is_empty()) else { return Ok(Vec::new()) };
+        if groups.clone().any(|group| block.head().groups[group].is_whole) {
+            return Ok(Vec::new());
+        }
+        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
+        self.order.select(block, &selection, &mut self.scratch)?;
+        for group in groups.clone() {
+            self.whole_lanes(group as u16);
+            if self.level.kept() > 0 && !self.level.all {
+                return Ok(Vec::new());
+            }
+        }
+        let plan_of = |(index, column): (usize, &u16)| {
+            let kind = plan.columns().get(usize::from(*column))?.kind;
+            let wanted = Wanted { index, column: *column, kind };
+            let is_plain = |group| wanted.is_plain(plan, Columns { block, group: group as u16 });
+            (may_be(index) && groups.clone().all(is_plain)).then_some(wanted)
+        };
+        Ok(columns.iter().enumerate().filter_map(plan_of).collect())
+    }
+
+    /// Decodes columns that [`Self::plain_columns`] has found, piece by piece: calls `take` with a column's index, the places of the
+    /// piece among all wanted values, and the piece.
+    fn together(
+        &mut self,
+        block: &Block,
+        type_id: u16,
+        wanted: &[Wanted],
+        mut take: impl FnMut(usize, Range<usize>, Piece<'_>),
+    ) -> Result<(), Damage> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let (mut level, mut before) = (std::mem::take(&mut self.level), 0);
+        let mut done = Ok(());
+        for group in block.head().groups_of(type_id) {
+            let columns = Columns { block, group: group as u16 };
+            if !self.order.set_level(self.order.lanes_of(columns.group), &mut level) {
+                continue;
+            }
+            let mut memory = Memory { scratch: &mut self.scratch, buffers: &mut self.buffers };
+            match Together::open(columns, wanted, &level, &mut memory) {
+                Ok(mut together) => {
+                    let rows = before..before + level.count;
+                    let same = together.constants().iter();
+                    same.for_each(|(index, value)| take(*index, rows.clone(), Piece::Same(*value)));
+                    together.each(&level, &mut self.strips, |index, row, strip| {
+                        let start = before + row;
+                        take(index, start..rows.end.min(start + GROUP), Piece::Strip(strip));
+                    });
+                    done = together.close(columns, &mut self.buffers);
+                }
+                Err(damage) => done = Err(damage),
+            }
+            if done.is_err() {
+                break;
+            }
+            before += level.count;
+        }
+        self.level = level;
+        done
+    }
+
     fn swap_reference(&mut self, tools: usize) {
         let reference = &mut self.groups[tools].reference;
         std::mem::swap(&mut reference.0, &mut self.scratch.reference);
@@ -592,6 +756,15 @@ impl Decoder {
         if kind == ColumnKind::Presence && !columns.has(column.into()) {
             out.ints.clear();
             out.ints.resize(level.kept(), 1);
+            return Ok(());
+        }
+        let are_read = match kind {
+            ColumnKind::F64 => columns.f64s(column.into(), level, &mut self.scratch, &mut out.f64s)?,
+            ColumnKind::F32 => columns.f32s(column.into(), level, &mut self.scratch, &mut out.f32s)?,
+            _ => false,
+        };
+        if are_read {
+            out.ints.clear();
             return Ok(());
         }
         let decoded = columns.numbers((column.into(), kind), level, &mut self.scratch, &mut out.ints)?;
@@ -781,7 +954,7 @@ fn lengths_to_ends(lengths: &mut [u32]) {
 
 impl GroupTools {
     /// Wants these of a lane's rows; counted from the block's first lane for now.
-    fn keep(&mut self, lane: &Lane, rows: std::ops::Range<u32>) {
+    fn keep(&mut self, lane: &Lane, rows: Range<u32>) {
         let range = lane.start + rows.start..lane.start + rows.end;
         match self.level.keep.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,

@@ -137,6 +137,11 @@ impl Order {
         self.wanted_rows() * 8 <= count
     }
 
+    /// Number of rows of the wanted lanes.
+    pub fn places_wanted(&self) -> usize {
+        self.wanted_rows() as usize
+    }
+
     fn wanted_rows(&self) -> u32 {
         self.wanted_lanes().map(|(_, lane)| lane.end - lane.start).sum()
     }

@@ -7,6 +7,7 @@
 //! being split, that is nested deeper than a message can be, or that begins when [`COLUMNS_MAX`] columns have been
 //! numbered or [`RECORDS_MAX`] records split (those without fields have no columns), stays whole, as bytes.
 
+use crate::rule::{Rule, What};
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{ItemLayout, Layouts, RecordLayout, TypeLayout};
 use tapedb_schema::Scalar;
@@ -31,6 +32,10 @@ pub struct GroupPlan {
     columns: Vec<ColumnPlan>,
     /// Nodes with state between the two passes of assembling rows; columns first.
     pub(crate) slots: usize,
+    /// Of each column that has at most one value for each row, the presences that its values depend on.
+    presences: Vec<Option<Vec<u16>>>,
+    /// What the values of each column may be.
+    rules: Vec<Rule>,
 }
 
 /// One column: its content and its name.
@@ -176,12 +181,15 @@ impl Plan {
 
 impl GroupPlan {
     fn new(layouts: &Layouts, type_id: u16) -> Self {
-        let mut maker = Maker { layouts, columns: Vec::new(), open: Vec::new(), slots: 0, records: 0 };
+        let (columns, rules) = (Vec::new(), Vec::new());
+        let mut maker = Maker { layouts, columns, rules, open: Vec::new(), slots: 0, records: 0 };
         let mut root = maker.record(type_id, "");
         // Records and items have no column of their own: their slots are after those of the columns.
-        let columns = maker.columns;
+        let Maker { columns, rules, .. } = maker;
         shift_record(&mut root, columns.len());
-        Self { root, slots: columns.len() + maker.slots, columns }
+        let mut presences = vec![None; columns.len()];
+        root.note_presences(&mut Vec::new(), &mut presences);
+        Self { root, slots: columns.len() + maker.slots, columns, presences, rules }
     }
 
     /// The columns by their numbers.
@@ -194,6 +202,17 @@ impl GroupPlan {
         self.columns.iter().position(|column| column.path == path).map(|index| index as u16)
     }
 
+    /// What the values of a column may be; `None`: there is no such column.
+    pub fn rule(&self, column: u16) -> Option<Rule> {
+        self.rules.get(usize::from(column)).copied()
+    }
+
+    /// The columns of presence that a column's values depend on, from the outermost on; where a block has none of them, the
+    /// column has a value for each row. `None`: it depends on arrays or alternatives, or there is no such column.
+    pub(crate) fn presences_above(&self, column: u16) -> Option<&[u16]> {
+        self.presences.get(usize::from(column))?.as_deref()
+    }
+
     /// The columns that determine which values a column has, from the outermost on.
     pub fn way_to(&self, column: u16) -> Vec<(u16, StepKind)> {
         let mut way = Vec::new();
@@ -203,6 +222,26 @@ impl GroupPlan {
 }
 
 impl RecordNode {
+    /// Notes `above`, the presences that this record depends on, and those below it, for each column with at most one value for
+    /// each row.
+    fn note_presences(&self, above: &mut Vec<u16>, noted: &mut [Option<Vec<u16>>]) {
+        for field in &self.fields {
+            let depth = above.len();
+            if let Some(null) = field.null {
+                noted[null.column] = Some(above.clone());
+                above.push(null.column as u16);
+            }
+            match &field.node {
+                Node::Record(record) => record.note_presences(above, noted),
+                Node::Leaf { column, .. }
+                | Node::Bytes { column }
+                | Node::Union { tags: column, .. }
+                | Node::Array { counts: column, .. } => noted[*column] = Some(above.clone()),
+            }
+            above.truncate(depth);
+        }
+    }
+
     /// Whether a column is below this record; adds the columns on the way to it.
     fn find(&self, column: usize, way: &mut Vec<(u16, StepKind)>) -> bool {
         self.fields.iter().any(|field| {
@@ -262,6 +301,7 @@ fn below(
 struct Maker<'a> {
     layouts: &'a Layouts,
     columns: Vec<ColumnPlan>,
+    rules: Vec<Rule>,
     /// Types whose fields are being numbered.
     open: Vec<u16>,
     slots: usize,
@@ -270,8 +310,14 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn column(&mut self, path: &str, kind: ColumnKind) -> usize {
+    /// A column that says which values others have.
+    fn structure(&mut self, path: &str, kind: ColumnKind) -> usize {
+        self.column(path, kind, What::of_structure(kind))
+    }
+
+    fn column(&mut self, path: &str, kind: ColumnKind, what: What) -> usize {
         self.columns.push(ColumnPlan { path: path.into(), kind });
+        self.rules.push(Rule::new(kind, what));
         self.columns.len() - 1
     }
 
@@ -293,7 +339,7 @@ impl Maker<'_> {
             let null = field.null_bit.map(|bit| Null {
                 byte: (bit / 8) as u32,
                 mask: 1 << (bit % 8),
-                column: self.column(&format!("{path}?"), ColumnKind::Presence),
+                column: self.structure(&format!("{path}?"), ColumnKind::Presence),
             });
             let node = self.node(&field.ty, &path);
             fields.push(FieldNode {
@@ -316,26 +362,26 @@ impl Maker<'_> {
 
     fn node(&mut self, ty: &TypeLayout, path: &str) -> Node {
         match ty {
-            TypeLayout::String | TypeLayout::Binary => self.bytes(path),
-            TypeLayout::Record(types) if self.stays_whole(types) => self.bytes(path),
-            TypeLayout::Array(_) if self.columns.len() >= COLUMNS_MAX => self.bytes(path),
+            TypeLayout::String | TypeLayout::Binary => self.bytes(path, What::of(ty)),
+            TypeLayout::Record(types) if self.stays_whole(types) => self.bytes(path, What::Unknown),
+            TypeLayout::Array(_) if self.columns.len() >= COLUMNS_MAX => self.bytes(path, What::Unknown),
             TypeLayout::Record(types) => match types[..] {
                 [only] => Node::Record(Box::new(self.record(only, path))),
                 _ => self.union(types, path),
             },
             TypeLayout::Array(item) => {
-                let counts = self.column(path, ColumnKind::Count);
+                let counts = self.structure(path, ColumnKind::Count);
                 Node::Array { counts, item: Box::new(self.item(item, &format!("{path}[]"))) }
             }
             scalar => {
                 let (kind, width) = (kind_of(scalar), scalar.width() as u32);
-                Node::Leaf { column: self.column(path, kind), kind, width }
+                Node::Leaf { column: self.column(path, kind, What::of(scalar)), kind, width }
             }
         }
     }
 
-    fn bytes(&mut self, path: &str) -> Node {
-        Node::Bytes { column: self.column(path, ColumnKind::Bytes) }
+    fn bytes(&mut self, path: &str, what: What) -> Node {
+        Node::Bytes { column: self.column(path, ColumnKind::Bytes, what) }
     }
 
     fn stays_whole(&self, types: &[u16]) -> bool {
@@ -346,7 +392,7 @@ impl Maker<'_> {
     }
 
     fn union(&mut self, types: &[u16], path: &str) -> Node {
-        let tags = self.column(path, ColumnKind::Tag(types.len() as u16));
+        let tags = self.structure(path, ColumnKind::Tag(types.len() as u16));
         let layouts = self.layouts;
         let alternative = |&id: &u16| {
             let name = &layouts.records()[usize::from(id)].name;
@@ -357,7 +403,7 @@ impl Maker<'_> {
 
     fn item(&mut self, item: &ItemLayout, path: &str) -> ItemNode {
         let slot = self.slot();
-        let presence = item.nullable.then(|| self.column(&format!("{path}?"), ColumnKind::Presence));
+        let presence = item.nullable.then(|| self.structure(&format!("{path}?"), ColumnKind::Presence));
         let node = self.node(&item.ty, path);
         let (extent, null_width) = match &item.ty {
             TypeLayout::Record(types) => (Extent::Records(self.lengths(types)), 1),
@@ -490,6 +536,29 @@ mod tests {
         assert_eq!(way("some[].my.B.in.my.C.z[]"), inner);
         assert_eq!(way("some[].A.x"), [some[0], some[1], ("some[]", Is(0))]);
         assert_eq!(way("grid[][]"), [("grid", Items), ("grid[]", Items)]);
+    }
+
+    #[test]
+    fn columns_with_a_value_for_each_row_depend_on_presences_only() {
+        let schema = "record A { x: i8?, y: i8 } record B { y: string? }
+            message M { n: i64?, one: record<A>?, some: array<record<A|B>?>, two: record<A|B> }";
+        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
+        let (id, _) = layouts.schema().record("M").unwrap();
+        let plan = Plan::new(layouts);
+        let group = plan.group(id).unwrap();
+        let above = |path: &str| {
+            let presences = group.presences_above(group.column(path).unwrap())?;
+            let path = |column: &u16| group.columns()[usize::from(*column)].path.clone();
+            Some(presences.iter().map(path).collect::<Vec<_>>().join(" "))
+        };
+        let none = Some(String::new());
+        assert_eq!([above("n?"), above("one?"), above("some"), above("two")], [&none; 4].map(Clone::clone));
+        assert_eq!(above("n").as_deref(), Some("n?"));
+        assert_eq!(above("one.x?").as_deref(), Some("one?"));
+        assert_eq!(above("one.x").as_deref(), Some("one? one.x?"));
+        assert_eq!(above("one.y").as_deref(), Some("one?"));
+        assert_eq!([above("some[]?"), above("some[].A.y"), above("two.A.y")], [None, None, None]);
+        assert_eq!(group.presences_above(1_000), None);
     }
 
     #[test]

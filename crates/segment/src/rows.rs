@@ -82,17 +82,27 @@ impl Rows {
         }
     }
 
-    /// Replaces `out` by the places of some rows among the values of a column, as [`Decoder::headers`](crate::Decoder::headers)
-    /// found them.
+    /// The homes of some rows, as [`Decoder::headers`](crate::Decoder::headers) found them: the low half is the place among the
+    /// values of a column.
     ///
     /// # Panics
     /// When there are no such rows.
-    pub fn places(&self, rows: std::ops::Range<usize>, out: &mut Vec<u32>) {
-        out.clear();
-        out.extend(self.homes[rows].iter().map(|home| home & 0xffff));
+    #[inline]
+    pub fn homes(&self, rows: std::ops::Range<usize>) -> &[u32] {
+        &self.homes[rows]
     }
 
-    /// [`Self::places`] of one row.
+    /// Whether all rows are of one symbol and record type: then the places of neighbouring rows follow each other.
+    pub fn are_of_one_lane(&self) -> bool {
+        self.lanes.len() == 1
+    }
+
+    /// A number that is greater than all ids of symbols of the rows.
+    pub fn symbols_end(&self) -> u32 {
+        self.lanes.iter().fold(0, |end, (_, symbol)| end.max(symbol.saturating_add(1)))
+    }
+
+    /// The place of a row among the values of a column.
     ///
     /// # Panics
     /// When there is no such row.

@@ -16,9 +16,10 @@ pub(crate) struct Template {
 }
 
 /// Columns being read strip by strip, each added to what it follows.
-struct Walk<'c, 's, 'b> {
-    columns: &'c mut [Varying<'b>],
-    strips: &'s mut [Strip],
+pub(crate) struct Walk<'c, 's, 'b> {
+    pub columns: &'c mut [Varying<'b>],
+    /// The present strip of each.
+    pub strips: &'s mut [Strip],
     /// The leader's values one place before.
     shifted: &'s mut Strip,
     /// Last values of the strips before.
@@ -30,7 +31,7 @@ struct Walk<'c, 's, 'b> {
 
 impl<'c, 's, 'b> Walk<'c, 's, 'b> {
     /// What a column follows is an index among `columns` that follows nothing; `ends` are those of the values' runs.
-    fn new(columns: &'c mut [Varying<'b>], strips: &'s mut Vec<Strip>, ends: &'c [u32]) -> Self {
+    pub fn new(columns: &'c mut [Varying<'b>], strips: &'s mut Vec<Strip>, ends: &'c [u32]) -> Self {
         strips.resize_with(strips.len().max(columns.len() + 1), Strip::default);
         let befores = vec![0; columns.len()];
         let (strips, rest) = strips.split_at_mut(columns.len());
@@ -45,7 +46,7 @@ impl<'c, 's, 'b> Walk<'c, 's, 'b> {
     }
 
     /// Makes the strips the next ones.
-    fn next(&mut self) {
+    pub fn next(&mut self) {
         for ((column, strip), before) in self.columns.iter_mut().zip(&mut *self.strips).zip(&mut self.befores)
         {
             *before = strip.value(GROUP - 1);

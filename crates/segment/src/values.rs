@@ -1,5 +1,6 @@
 //! Values of one column.
 
+use crate::lane_columns::place_of;
 use crate::plan::ColumnKind;
 use std::ops::Range;
 
@@ -132,6 +133,23 @@ impl ColumnValues {
         }
     }
 
+    /// Appends the values of rows with these homes, whose places are their low halves, out of another column.
+    ///
+    /// # Panics
+    /// When a place has no value.
+    pub(crate) fn append_homes(&mut self, from: &Self, homes: &[u32]) {
+        match from.values() {
+            Values::Ints(values) => pick_homes(values, homes, &mut self.ints),
+            Values::F64s(values) => pick_homes(values, homes, &mut self.f64s),
+            Values::F32s(values) => pick_homes(values, homes, &mut self.f32s),
+            Values::Bytes(ends, content) => homes.iter().for_each(|home| {
+                let place = place_of(*home);
+                let start = if place == 0 { 0 } else { ends[place - 1] };
+                self.push_text(&content[start as usize..ends[place] as usize]);
+            }),
+        }
+    }
+
     /// Appends the values of a range of another column.
     ///
     /// # Panics
@@ -166,6 +184,10 @@ impl ColumnValues {
         self.content.extend_from_slice(text);
         self.ends.push(self.content.len() as u32);
     }
+}
+
+fn pick_homes<T: Copy>(values: &[T], homes: &[u32], out: &mut Vec<T>) {
+    out.extend(homes.iter().map(|home| values[place_of(*home)]));
 }
 
 fn pick<T: Copy>(values: &[T], places: &[u32], out: &mut Vec<T>) {

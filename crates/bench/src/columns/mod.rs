@@ -23,6 +23,9 @@ pub struct Args {
     /// Bars, such as 20M or 500k; of the feed there is a quarter as many messages
     #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
     messages: u64,
+    /// Symbols of the bars
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    symbols: u32,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -60,7 +63,7 @@ impl Args {
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
-    let (bars, feed) = (bars_pool(10), feed_pool(args.messages)?);
+    let (bars, feed) = (bars_pool(args.symbols), feed_pool(args.messages)?);
     let mut report = Report::new("columns");
     for run in 0..args.runs {
         ui.note(&format!("run {} of {}", run + 1, args.runs));

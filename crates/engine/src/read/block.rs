@@ -1,12 +1,13 @@
 //! Rows of a stream in memory: batches of the log or a block of a segment, and a current row among them.
 
 use crate::error::Error;
-use crate::read::decoded::{Decoded, Places};
+use crate::read::decoded::{Decoded, RowPlaces};
 use crate::read::filter::Filter;
 use crate::read::translate::{not_converted, translate};
 use crate::read::untrusted::{check_batch, check_row};
 use crate::space::deletion::Deletion;
 use crate::stream::reader::ReadContext;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tapedb_codec::batch::{self, BatchColumns, BatchError, BatchHeader, Rows};
@@ -613,12 +614,16 @@ impl Block {
     }
 
     fn rank_at(&self, index: usize) -> Key {
+        self.order.rank(self.key_at(index))
+    }
+
+    fn key_at(&self, index: usize) -> Key {
         let row = self.row_at(index);
-        self.order.rank(match self.rows_in {
+        match self.rows_in {
             RowsIn::Batch => (self.rows.times()[row], self.base.1 + row as u64),
             RowsIn::Columns => (self.columns.times()[row], self.columns.sequence(row)),
             RowsIn::Gathered => (self.gathered[row].time, self.gathered[row].sequence),
-        })
+        }
     }
 
     /// Finds the end of the plain steps: with growing steps, for where streams alternate it is near.
@@ -720,6 +725,19 @@ impl Block {
     pub fn advance_to_last(&mut self) {
         self.row = self.row_at(self.stop - 1);
         self.next = self.stop;
+    }
+
+    /// Limits plain steps of rows in order of arrival to those before the first one whose key is not below `limit`, and to the
+    /// next `rows`. Returns how many plain steps there are. Other rows that are loaded later have no such limit.
+    pub fn limit_arrivals(&mut self, limit: Key, rows: usize) -> usize {
+        self.find_plain_stop();
+        let end = self.plain_stop.min(self.next.saturating_add(rows)).max(self.next);
+        self.plain_stop = match limit {
+            LAST => end,
+            // Times of rows in order of arrival may go back: so each row is compared.
+            limit => (self.next..end).find(|index| self.key_at(*index) >= limit).unwrap_or(end),
+        };
+        self.plain_stop - self.next
     }
 
     /// No step is plain from now on, until other rows are loaded.
@@ -910,29 +928,30 @@ impl<'a> RunRows<'a> {
         times: &mut Vec<i64>,
         sequences: Option<&mut Vec<u64>>,
         symbols: &mut Vec<u32>,
-    ) -> Places {
+    ) -> RowPlaces<'a> {
         let Block { columns, picks, row, .. } = self.block;
         let Run { first, count } = self.run;
         let start = first.unwrap_or(*row);
         let range = start..start + count;
-        let mut places = Vec::new();
         if let (Some(picks), Some(_)) = (picks, first) {
             let rows = picks[range].iter().map(|row| *row as usize);
             times.extend(rows.clone().map(|row| columns.times()[row]));
             symbols.extend(rows.clone().map(|row| columns.lane(row).1));
-            places.extend(rows.clone().map(|row| columns.place(row)));
             if let Some(sequences) = sequences {
-                sequences.extend(rows.map(|row| columns.sequence(row)));
+                sequences.extend(rows.clone().map(|row| columns.sequence(row)));
             }
-        } else {
-            times.extend_from_slice(&columns.times()[range.clone()]);
-            columns.append_symbols(range.clone(), symbols);
-            columns.places(range.clone(), &mut places);
-            if let Some(sequences) = sequences {
-                sequences.extend(range.map(|row| columns.sequence(row)));
-            }
+            return RowPlaces::Homes(rows.map(|row| columns.place(row)).collect());
         }
-        Places::of_rows(places)
+        times.extend_from_slice(&columns.times()[range.clone()]);
+        columns.append_symbols(range.clone(), symbols);
+        if let Some(sequences) = sequences {
+            sequences.extend(range.clone().map(|row| columns.sequence(row)));
+        }
+        if columns.are_of_one_lane() {
+            let first = columns.place(start) as usize;
+            return RowPlaces::Range(first..first + count);
+        }
+        RowPlaces::Homes(Cow::Borrowed(columns.homes(range)))
     }
 
     /// Calls `each` with key, symbol and body of each row.

@@ -8,17 +8,18 @@
 
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
-use crate::read::decoded::Places;
+use crate::read::decoded::{RowPlaces, are_right_by_symbol};
 use crate::read::fields::Fields;
 use crate::read::filled::{CHUNK_BYTES, Filled, SymbolRun};
 use crate::read::filter::Filter;
-use crate::read::merge_budget::{MergeBudget, decode_columns};
+use crate::read::merge_budget::MergeBudget;
 use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
 use crate::space::lost_messages;
 use crate::space::reader::{SpaceReader, end_of};
 use crate::stream::reader::{ReadContext, StreamReader};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -171,10 +172,6 @@ impl ColumnSource {
     /// # Errors
     /// As [`Space::deletions_of_part`].
     fn wants_whole(&self, blocks: &SegmentBlocks, index: usize, taken: usize) -> Result<bool, Error> {
-        if self.stream.is_untrusted() {
-            // Rows are checked, columns are not.
-            return Ok(false);
-        }
         let deletions = self.space.deletions_of_part(&blocks.part)?;
         let Some(entry) = blocks.segment.segment.blocks().get(index) else { return Ok(false) };
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
@@ -210,8 +207,15 @@ impl Chunks {
             let (catalog, snapshot) = source.space.view();
             source.end = end_of(&catalog, &snapshot);
             source.filter.want_columns(source.fields.clone());
+            // Several record types of one space are read as of one moment, and its losses are reported once.
+            let (before, rest) = chunks.sources.split_at_mut(index);
+            let same = before.iter().find(|other| Arc::ptr_eq(&other.space, &rest[0].space));
+            if let Some(same) = same {
+                rest[0].end = same.end;
+            }
+            let is_first = same.is_none();
             let missing = chunks.plan(index);
-            chunks.errors.extend(missing);
+            chunks.errors.extend(missing.into_iter().filter(|_| is_first));
         }
         chunks
     }
@@ -388,10 +392,8 @@ impl Chunks {
         let taken = match &piece.blocks {
             Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
                 Ok(true) => match counted {
-                    Some(counted) if source.filter.wants_all_symbols() => {
-                        packer.count(blocks, index, source, counted)
-                    }
-                    _ => packer.read(blocks, (index, turn.source), source, out),
+                    Some(counted) => packer.count(blocks, index, source, counted),
+                    None => packer.read(blocks, (index, turn.source), source, out),
                 },
                 wanted => wanted.map(|_| Taken::AsRows),
             },
@@ -471,9 +473,11 @@ impl Chunks {
         }
         out.begin(&source.fields);
         rows.iter().for_each(|row| out.push_row(row.key, row.symbol));
-        let places = rows.iter().map(|row| row.at).collect();
+        let places: Vec<u32> = rows.iter().map(|row| row.at).collect();
         match block.decoded() {
-            Some(decoded) => decoded.append_to(&source.fields, Places::of_rows(places), &mut out.values),
+            Some(decoded) => {
+                decoded.append_to(&source.fields, &RowPlaces::Homes(Cow::Owned(places)), &mut out.values);
+            }
             None => source.transpose((&bodies[..], &places), &mut out.values),
         }
         out.close_source(index);
@@ -488,6 +492,13 @@ enum Taken {
     Nothing,
     /// It can only be read as rows.
     AsRows,
+}
+
+/// Whether a chunk has symbols that the stream has, and values of their types.
+fn are_right(source: &ColumnSource, chunk: &Filled) -> bool {
+    let symbols = source.stream.dictionary.len();
+    chunk.runs.iter().all(|run| run.symbol < symbols)
+        && are_right_by_symbol(&source.fields, chunk.len(), &chunk.values)
 }
 
 impl InSegment {
@@ -530,25 +541,39 @@ impl InSegment {
 }
 
 impl Packer {
-    /// Counts the rows of a block of which all symbols are wanted.
+    /// Counts the rows of a block that is wanted whole: by its head, or, where few symbols are wanted, by its list of symbols.
     fn count(
         &mut self,
         blocks: &SegmentBlocks,
         index: usize,
-        source: &ColumnSource,
+        source: &mut ColumnSource,
         counted: &mut u64,
     ) -> Result<Taken, Error> {
         let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
         let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
-        segment.read_head(index, &mut self.budget.raw).map_err(failed)?;
-        let groups = self.budget.raw.head().groups.iter();
-        let mut groups = groups.filter(|group| group.type_id == source.fields.type_id);
+        let at = ReadContext { stream: &source.stream, space: &source.space };
+        let type_id = source.fields.type_id;
+        let selection = source.filter.selection(at);
+        match selection.symbols {
+            None => segment.read_head(index, &mut self.budget.raw),
+            Some(_) => segment.read_wanted(index, &mut self.budget.raw, &selection, |_, _| false),
+        }
+        .map_err(failed)?;
+        let MergeBudget { decoder, raw, .. } = &mut self.budget;
+        let mut groups = raw.head().groups.iter().filter(|group| group.type_id == type_id);
         // Bodies that stayed whole may not match the record type.
         if groups.clone().any(|group| group.is_whole) {
             return Ok(Taken::AsRows);
         }
-        *counted += groups.by_ref().map(|group| u64::from(group.count)).sum::<u64>();
+        let Some(symbols) = selection.symbols else {
+            *counted += groups.by_ref().map(|group| u64::from(group.count)).sum::<u64>();
+            return Ok(Taken::Nothing);
+        };
+        decoder.lanes(raw, &selection, &mut self.found).map_err(|damage| failed(damage.into()))?;
+        let is_wanted =
+            |(of, symbol, _): &&(u16, u32, u32)| *of == type_id && symbols.binary_search(symbol).is_ok();
+        *counted += self.found.iter().filter(is_wanted).map(|(_, _, rows)| u64::from(*rows)).sum::<u64>();
         Ok(Taken::Nothing)
     }
 
@@ -582,6 +607,10 @@ impl Packer {
             out.begin_whole();
             match self.fill(segment.plan(), fields, &selection, out) {
                 Ok(true) => {
+                    if source.stream.is_untrusted() && !are_right(source, out) {
+                        // What is wrong is found and named there.
+                        return Ok(Taken::AsRows);
+                    }
                     out.close_source(source_index);
                     return Ok(Taken::Chunk);
                 }
@@ -635,7 +664,7 @@ impl Packer {
             out.sequences.extend(self.sequences.iter().map(|sequence| *sequence as u64));
         }
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
-        decode_columns(decoder, (plan, raw), fields, symbols, &mut out.values)?;
+        decoder.columns((plan, raw), (fields.type_id, &fields.columns), symbols, &mut out.values)?;
         Ok(true)
     }
 

@@ -208,6 +208,12 @@ impl ColumnBuilder {
         Ok(count)
     }
 
+    /// What is read by symbol of each space of the cursor's streams.
+    pub(crate) fn sources(self) -> Result<Vec<ColumnSource>, Error> {
+        let cursor = self.cursor.clone().types([self.record.as_str()]);
+        self.sources_of(&cursor)
+    }
+
     /// What the cursor reads of each space of its streams.
     fn sources_of(&self, cursor: &CursorBuilder) -> Result<Vec<ColumnSource>, Error> {
         let mut sources: Vec<ColumnSource> = Vec::new();

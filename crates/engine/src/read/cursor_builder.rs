@@ -215,6 +215,11 @@ impl CursorBuilder {
         &self.streams
     }
 
+    /// The same messages of one of the streams.
+    pub(crate) fn of_stream(self, stream: Arc<StreamReader>) -> Self {
+        Self { streams: vec![stream], ..self }
+    }
+
     pub(crate) fn is_reversed(&self) -> bool {
         self.reversed
     }

@@ -1,106 +1,149 @@
 //! Columns of a block in memory, and which of their values belong to which rows.
 
 use crate::read::fields::Fields;
+use std::borrow::Cow;
 use std::ops::Range;
-use tapedb_segment::{ColumnValues, StepKind, Values};
+use tapedb_segment::{ColumnValues, LaneColumns, StepKind, Values};
 
 /// The wanted columns of a block.
 ///
-/// Always true after [`Decoded::find_starts`]: `starts` has for each level of the fields where the values below each value of the
-/// level above begin, and where the last ones end.
+/// Always true: columns that determine which values exist below them are slices. After [`Decoded::find_starts`]: `starts` has for
+/// each level of the fields where the values below each value of the level above begin, and where the last ones end.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     /// As [`Fields::columns`].
-    pub values: Vec<ColumnValues>,
+    pub columns: LaneColumns,
     starts: Vec<Vec<u32>>,
     /// Values at the level of the rows.
     rows: usize,
 }
 
-/// Places of values at one level, in the order in which they are wanted.
+/// Which rows of a block are wanted, in this order.
 #[derive(Debug, Clone)]
-pub(crate) enum Places {
+pub(crate) enum RowPlaces<'a> {
+    /// Their values are next to each other.
+    Range(Range<usize>),
+    /// The low half of each is the place of the row's values.
+    Homes(Cow<'a, [u32]>),
+}
+
+/// Places of values below rows, in the order in which they are wanted.
+#[derive(Debug, Clone)]
+enum Places {
     Range(Range<usize>),
     Each(Vec<u32>),
 }
 
-impl Places {
-    /// Makes the places a range if they are one.
-    pub fn of_rows(places: Vec<u32>) -> Self {
-        match (places.first(), places.last()) {
-            (Some(first), Some(last))
-                if last.wrapping_sub(*first) as usize == places.len() - 1
-                    && places.is_sorted_by(|a, b| a < b) =>
-            {
-                Self::Range(*first as usize..*last as usize + 1)
-            }
-            _ => Self::Each(places),
+impl RowPlaces<'_> {
+    /// The places of what begins at `starts` and lies below these rows.
+    fn below(&self, starts: &[u32]) -> Places {
+        match self {
+            Self::Range(range) => below_range(range, starts),
+            Self::Homes(homes) => below_each(homes.iter().map(|home| usize::from(*home as u16)), starts),
         }
     }
+}
 
+impl Places {
     /// The places of what begins at `starts` and lies below these.
     fn below(&self, starts: &[u32]) -> Self {
         match self {
-            Self::Range(range) => Self::Range(starts[range.start] as usize..starts[range.end] as usize),
-            Self::Each(places) => {
-                let mut below = Vec::with_capacity(places.len());
-                for place in places {
-                    let place = *place as usize;
-                    below.extend(starts[place]..starts[place + 1]);
-                }
-                Self::Each(below)
-            }
+            Self::Range(range) => below_range(range, starts),
+            Self::Each(places) => below_each(places.iter().map(|place| *place as usize), starts),
         }
     }
+}
+
+fn below_range(range: &Range<usize>, starts: &[u32]) -> Places {
+    Places::Range(starts[range.start] as usize..starts[range.end] as usize)
+}
+
+fn below_each(places: impl ExactSizeIterator<Item = usize>, starts: &[u32]) -> Places {
+    let mut below = Vec::with_capacity(places.len());
+    places.for_each(|place| below.extend(starts[place]..starts[place + 1]));
+    Places::Each(below)
 }
 
 impl Decoded {
     /// Prepares columns that have just been decoded. `false`: their numbers of values do not fit each other, as in a forged
     /// block, or they are fewer than the rows' places.
     pub fn find_starts(&mut self, fields: &Fields, places: usize) -> bool {
-        let Self { values, starts, rows } = self;
-        starts.resize_with(fields.levels.len(), Vec::new);
-        *rows = places;
-        if let Some(column) = fields.level_of.iter().position(|level| *level == 0) {
-            *rows = values[column].values().len();
-        }
-        for (index, level) in fields.levels.iter().enumerate() {
-            let above = level_len(starts, *rows, level.above);
-            let Values::Ints(marks) = values[level.step.values].values() else { return false };
-            let mut found = std::mem::take(&mut starts[index]);
-            let fits = marks.len() == above && find_starts(marks, level.step.kind, &mut found);
-            starts[index] = found;
-            if !fits {
-                return false;
-            }
-        }
-        let fits = |(values, level): (&ColumnValues, &usize)| {
-            values.values().len() == level_len(starts, *rows, *level)
+        let Self { columns, starts, rows } = self;
+        let columns = columns.columns();
+        *rows = match fields.level_of.iter().position(|level| *level == 0) {
+            Some(column) => columns[column].len(),
+            None => places,
         };
-        *rows >= places && values.iter().zip(&fields.level_of).all(fits)
+        let marks = |column: usize| columns[column].values();
+        *rows >= places
+            && find_all_starts(fields, *rows, (marks, |column: usize| columns[column].len()), starts)
     }
 
-    /// Appends the values of the rows in these places.
-    pub fn append_to(&self, fields: &Fields, rows: Places, out: &mut [ColumnValues]) {
-        let mut places = Vec::with_capacity(1 + fields.levels.len());
-        places.push(rows);
+    /// Whether all values are values of their types. The columns are slices.
+    pub fn are_right(&self, fields: &Fields) -> bool {
+        are_right(fields, |column| self.columns.columns()[column].values())
+    }
+
+    /// Appends the values of some rows.
+    pub fn append_to(&self, fields: &Fields, rows: &RowPlaces<'_>, out: &mut [ColumnValues]) {
+        let mut places: Vec<Places> = Vec::with_capacity(fields.levels.len());
         for (level, starts) in fields.levels.iter().zip(&self.starts) {
-            let below = places[level.above].below(starts);
+            let below = match level.above.checked_sub(1) {
+                None => rows.below(starts),
+                Some(above) => places[above].below(starts),
+            };
             places.push(below);
         }
-        for ((values, level), out) in self.values.iter().zip(&fields.level_of).zip(out) {
-            match &places[*level] {
-                Places::Range(range) => out.append_range(values, range.clone()),
-                Places::Each(places) => out.append_at(values, places),
+        for ((column, level), out) in self.columns.columns().iter().zip(&fields.level_of).zip(out) {
+            match (level.checked_sub(1).map(|level| &places[level]), rows) {
+                (None, RowPlaces::Range(range)) => column.append_range(range.clone(), out),
+                (None, RowPlaces::Homes(homes)) => column.append_homes(homes, out),
+                (Some(Places::Range(range)), _) => column.append_range(range.clone(), out),
+                (Some(Places::Each(places)), _) => column.append_at(places, out),
             }
         }
     }
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.values.iter().map(ColumnValues::memory).sum::<usize>()
+        self.columns.memory()
             + self.starts.iter().map(|starts| starts.capacity() * size_of::<u32>()).sum::<usize>()
     }
+}
+
+/// Whether columns of `rows` rows, by symbol, are values of their types, as many as there have to be: for servers that are not
+/// trusted.
+pub(crate) fn are_right_by_symbol(fields: &Fields, rows: usize, columns: &[ColumnValues]) -> bool {
+    let values = |column: usize| columns[column].values();
+    let counts = |column: usize| values(column).len();
+    find_all_starts(fields, rows, (values, counts), &mut Vec::new()) && are_right(fields, values)
+}
+
+fn are_right<'v>(fields: &Fields, values: impl Fn(usize) -> Values<'v>) -> bool {
+    fields.rules.len() == fields.columns.len()
+        && fields.rules.iter().enumerate().all(|(column, rule)| rule.holds(values(column)))
+}
+
+/// Replaces `starts` by those of each level. `false`: numbers of values do not fit each other.
+fn find_all_starts<'v>(
+    fields: &Fields,
+    rows: usize,
+    (marks, count): (impl Fn(usize) -> Values<'v>, impl Fn(usize) -> usize),
+    starts: &mut Vec<Vec<u32>>,
+) -> bool {
+    starts.resize_with(fields.levels.len(), Vec::new);
+    for (index, level) in fields.levels.iter().enumerate() {
+        let above = level_len(starts, rows, level.above);
+        let Values::Ints(marks) = marks(level.step.values) else { return false };
+        let mut found = std::mem::take(&mut starts[index]);
+        let fits = marks.len() == above && find_starts(marks, level.step.kind, &mut found);
+        starts[index] = found;
+        if !fits {
+            return false;
+        }
+    }
+    let mut numbered = fields.level_of.iter().enumerate();
+    numbered.all(|(column, level)| count(column) == level_len(starts, rows, *level))
 }
 
 /// Number of values at a level.
@@ -139,10 +182,13 @@ mod tests {
         let mut starts = Vec::new();
         assert!(find_starts(&[2, 0, 3], StepKind::Items, &mut starts));
         assert_eq!(starts, [0, 2, 2, 5]);
-        let Places::Each(below) = Places::of_rows(vec![2, 1, 0]).below(&starts) else { panic!() };
+        let homes = RowPlaces::Homes(Cow::Owned(vec![2, 7 << 16 | 1, 3 << 16]));
+        let Places::Each(below) = homes.below(&starts) else { panic!() };
         assert_eq!(below, [2, 3, 4, 0, 1]);
-        let Places::Range(below) = Places::of_rows(vec![1, 2]).below(&starts) else { panic!() };
+        let Places::Range(below) = RowPlaces::Range(1..3).below(&starts) else { panic!() };
         assert_eq!(below, 2..5);
+        let Places::Each(below) = Places::Each(vec![1, 0]).below(&starts) else { panic!() };
+        assert_eq!(below, [0, 1]);
         assert!(find_starts(&[1, 0, 1], StepKind::Present, &mut starts));
         assert_eq!(starts, [0, 1, 1, 2]);
         assert!(find_starts(&[7, 0, 7], StepKind::Is(7), &mut starts));
@@ -155,13 +201,5 @@ mod tests {
         assert!(!find_starts(&[-1], StepKind::Items, &mut starts));
         assert!(!find_starts(&[i64::from(u32::MAX), 1], StepKind::Items, &mut starts));
         assert!(!find_starts(&[1 << 40], StepKind::Items, &mut starts));
-    }
-
-    #[test]
-    fn rows_that_ascend_without_gaps_are_a_range() {
-        assert!(matches!(Places::of_rows(vec![4, 5, 6]), Places::Range(range) if range == (4..7)));
-        assert!(matches!(Places::of_rows(vec![4, 6, 5, 7]), Places::Each(_)));
-        assert!(matches!(Places::of_rows(vec![4, 4, 6]), Places::Each(_)));
-        assert!(matches!(Places::of_rows(Vec::new()), Places::Each(_)));
     }
 }

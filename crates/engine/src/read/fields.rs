@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Invalid, MissingColumn, NotFound};
 use crate::read::value_range::{NumberRange, ValueRange};
-use tapedb_segment::{ColumnKind, Damage, DamagedPart, Flaw, Head, Plan, StepKind};
+use tapedb_segment::{ColumnKind, Damage, DamagedPart, Flaw, Head, Plan, Rule, StepKind};
 
 /// Maximum number of field names in an error.
 const KNOWN_MAX: usize = 20;
@@ -19,6 +19,8 @@ pub(crate) struct Fields {
     pub columns: Vec<u16>,
     /// Kinds of the columns.
     pub kinds: Vec<ColumnKind>,
+    /// What values of the columns may be, by the schema of the stream.
+    pub rules: Vec<Rule>,
     /// The level that the values of each column are at: 0 for the rows, otherwise a number of `levels` and 1.
     pub level_of: Vec<usize>,
     pub levels: Vec<FieldLevel>,
@@ -90,13 +92,14 @@ impl Fields {
         let mut needed = vec![false; group.columns().len()];
         columns.iter().for_each(|column| needed[usize::from(*column)] = true);
         let kinds = columns.iter().map(|number| group.columns()[usize::from(*number)].kind).collect();
+        let rules = columns.iter().filter_map(|number| group.rule(*number)).collect();
         let (mut levels, mut level_of) = (Vec::new(), Vec::new());
         for number in &columns {
             // Steps to a step are steps to what is below it, so they are among the columns.
             let steps = group.way_to(*number).into_iter().map(step);
             level_of.push(steps.fold(0, |above, step| level_below(&mut levels, FieldLevel { above, step })));
         }
-        Ok(Self { type_id, asked, columns, kinds, level_of, levels, needed, ranges: Vec::new() })
+        Ok(Self { type_id, asked, columns, kinds, rules, level_of, levels, needed, ranges: Vec::new() })
     }
 
     /// Leaves out blocks in which no value of the column at a path is in a range.

@@ -105,7 +105,7 @@ impl Filled {
         self.flush(source);
         let sequences = self.with_sequences.then_some(&mut self.sequences);
         let places = rows.append_headers(&mut self.times, sequences, &mut self.symbols);
-        decoded.append_to(&source.fields, places, &mut self.values);
+        decoded.append_to(&source.fields, &places, &mut self.values);
     }
 
     /// Appends time and sequence number of a row.

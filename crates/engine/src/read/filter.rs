@@ -140,11 +140,6 @@ impl Filter {
         self.symbols.as_ref().is_none_or(|symbols| symbols.wanted.contains(symbol))
     }
 
-    /// Whether messages of all symbols are wanted.
-    pub fn wants_all_symbols(&self) -> bool {
-        self.symbols.is_none()
-    }
-
     /// Whether messages of a record type are wanted.
     pub fn wants_type(&self, type_id: u16) -> bool {
         let wants = |types: &Vec<bool>| types.get(usize::from(type_id)).copied().unwrap_or(false);

@@ -117,3 +117,65 @@ impl InOrder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, StreamOptions};
+    use tapedb_codec::{Record, SchemaBuilder};
+    use tapedb_schema::Timestamp;
+
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    struct Tick {
+        number: u64,
+    }
+
+    /// Times of all messages that there are, and how many runs they came in.
+    fn runs(cursor: &mut Cursor) -> (Vec<i64>, usize) {
+        let (mut times, mut count) = (Vec::new(), 0);
+        loop {
+            match cursor.next_run(false, usize::MAX, |_| true).unwrap() {
+                NextRun::Run(_, rows) => rows.each(|key, _, _| times.push(key.0)),
+                _ => return (times, count),
+            }
+            count += 1;
+        }
+    }
+
+    /// Two live streams in turns of 100 messages, from the log and from segments: what falls behind comes in runs.
+    #[test]
+    fn what_waits_live_comes_in_runs_of_many_rows() {
+        for is_sealed in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let db = Database::open_without_maintenance(directory.path().join("db")).unwrap();
+            let schema = SchemaBuilder::new().with::<Tick>().finish();
+            let names = ["a", "b"];
+            let streams =
+                names.map(|name| db.create_stream(name, schema.clone(), StreamOptions::default()).unwrap());
+            let mut both = db.cursor(names).unwrap().skip_history().open().unwrap();
+            let mut one = streams[0].cursor().skip_history().open().unwrap();
+            for turn in 0..20 {
+                let mut loader = streams[turn as usize % 2].loader().unwrap();
+                for number in turn * 100..turn * 100 + 100 {
+                    loader.append("A", Timestamp(number), &Tick { number: number as u64 }).unwrap();
+                }
+                loader.close().unwrap();
+            }
+            if is_sealed {
+                assert!(streams.iter().all(|stream| stream.seal().unwrap() > 0));
+            }
+            let (times, count) = runs(&mut both);
+            assert!(times.iter().copied().eq(0..2_000), "in order of time, as long as both have messages");
+            // The last turn is of a stream while the other one is checked for new messages every 64.
+            assert!(count <= 24, "{count}");
+            let (times, count) = runs(&mut one);
+            assert!(times.len() == 1_000 && count <= 10, "{count}");
+            // What comes then follows.
+            let mut loader = streams[1].loader().unwrap();
+            (0..5).for_each(|number| loader.append("B", Timestamp(number), &Tick::default()).unwrap());
+            loader.close().unwrap();
+            assert_eq!(runs(&mut both).0, [0, 1, 2, 3, 4]);
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::reader::SegmentFile;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
-use tapedb_segment::{self as segment, ColumnValues, Damage, Plan, Segment, SegmentError, Selection};
+use tapedb_segment::{self as segment, Segment, SegmentError, Selection};
 
 /// Limit of all whole blocks.
 pub(crate) const WHOLE_BYTES: usize = 48 << 20;
@@ -193,12 +193,13 @@ impl MergeBudget {
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
         let end = if blocks.part.sequences.end <= end { u64::MAX } else { end };
         let bounds = Bounds { after, end, deletions };
-        // Slices hold rows, and rows of another version are converted one by one; those of an untrusted server are checked so.
-        let has_columns =
-            !is_other && !self.verifies && self.may_hold_whole() && !context.stream.is_untrusted();
+        // Slices hold rows, and rows of another version are converted one by one.
+        let has_columns = !is_other && !self.verifies && self.may_hold_whole();
+        let checks_below = context.stream.is_untrusted().then(|| context.stream.dictionary.len());
         if has_columns && let Some(mut fields) = filter.take_fields() {
             let selection = filter.selection(context);
-            let decoded = self.decode(&blocks.segment.segment, index, &mut fields, &selection, block);
+            let segment = &blocks.segment.segment;
+            let decoded = self.decode((segment, index), &mut fields, &selection, checks_below, block);
             filter.put_fields(Some(fields));
             match decoded.map_err(failed)? {
                 Decoding::Columns => {
@@ -236,13 +237,14 @@ impl MergeBudget {
         Ok(())
     }
 
-    /// Decodes the wanted rows of a block without bodies, and their columns.
+    /// Decodes the wanted rows of a block without bodies, and their columns. `checks_below`: values are checked, and symbols are
+    /// below this number; where one is wrong, or may be, rows are to be read, which names it.
     fn decode(
         &mut self,
-        segment: &Segment<SegmentFile>,
-        index: usize,
+        (segment, index): (&Segment<SegmentFile>, usize),
         fields: &mut Fields,
         selection: &Selection<'_>,
+        checks_below: Option<u32>,
         block: &mut Block,
     ) -> Result<Decoding, SegmentError> {
         let Self { decoder, raw, .. } = self;
@@ -263,20 +265,19 @@ impl MergeBudget {
             if rows.is_empty() {
                 return Ok(Decoding::Nothing);
             }
-            match decode_columns(
-                decoder,
-                (segment.plan(), raw),
-                fields,
-                selection.symbols,
-                &mut decoded.values,
-            ) {
+            let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);
+            let is_slice = |index| checks_below.is_some() || is_step(index);
+            let of = ((segment.plan(), &*raw), (fields.type_id, &fields.columns[..]));
+            match decoder.lane_columns(of.0, of.1, selection.symbols, is_slice, &mut decoded.columns) {
                 Ok(()) => {}
                 // Only its bytes state which column a column follows.
                 Err(damage) if fields.needs_too(&damage) => continue,
                 Err(damage) => return Err(damage.into()),
             }
             let places = rows.places_end();
-            let fits = decoded.find_starts(fields, places);
+            let fits = decoded.find_starts(fields, places)
+                && checks_below
+                    .is_none_or(|symbols| rows.symbols_end() <= symbols && decoded.are_right(fields));
             return Ok(if fits { Decoding::Columns } else { Decoding::AsRows });
         }
     }
@@ -289,24 +290,6 @@ enum Decoding {
     Nothing,
     /// It has no columns, or they do not fit each other, which reading rows reports.
     AsRows,
-}
-
-/// Decodes the columns of `fields` of a block, in the order of lanes.
-///
-/// # Errors
-/// When one of them is damaged, or has not been read.
-pub(crate) fn decode_columns(
-    decoder: &mut segment::Decoder,
-    (plan, raw): (&Plan, &segment::Block),
-    fields: &Fields,
-    symbols: Option<&[u32]>,
-    out: &mut Vec<ColumnValues>,
-) -> Result<(), Damage> {
-    out.resize_with(fields.columns.len(), ColumnValues::new);
-    for (column, values) in fields.columns.iter().zip(out) {
-        decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

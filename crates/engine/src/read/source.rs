@@ -1,7 +1,7 @@
 //! One space of a stream as a cursor reads it: history, then the tail.
 
 use crate::error::{Error, Invalid, Unreadable};
-use crate::read::block::{Block, Key, LAST, Order};
+use crate::read::block::{Block, Key, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::History;
@@ -38,8 +38,6 @@ pub(crate) struct Source {
     budget: Arc<Mutex<MergeBudget>>,
     /// Number of sources of the cursor.
     sources: usize,
-    /// Whether the next messages need no comparison with other sources: there are none, or none has a message.
-    is_alone: bool,
     /// Key of the last message returned from history, as far as noted.
     given: Option<Key>,
     /// The Rust type of the last call, and what it reads.
@@ -108,7 +106,6 @@ impl Source {
             live,
             budget,
             sources,
-            is_alone: true,
             given,
             last_type: Cell::new(None),
             plans: RefCell::default(),
@@ -255,7 +252,7 @@ impl Source {
         let (current, is_plain) = match &mut self.phase {
             Phase::History(history) => (history.current_mut(), true),
             Phase::Tail(tail) => {
-                let is_plain = self.is_alone && tail.is_plain();
+                let is_plain = tail.is_plain();
                 (tail.current_mut(), is_plain)
             }
             Phase::Last(last) => (last.current_mut(), false),
@@ -285,12 +282,10 @@ impl Source {
         }
     }
 
-    /// Limits plain steps to ranks below `limit` and to the next `rows`. In the tail, which is in order of arrival, no step is
-    /// plain while another source has a message. Returns the number of plain steps in the tail.
+    /// Limits plain steps to ranks below `limit` and to the next `rows`. Returns the number of plain steps in the tail.
     pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
-        self.is_alone = self.sources == 1 || limit == LAST;
         match &mut self.phase {
-            Phase::Tail(tail) if self.is_alone => return tail.set_limit(rows),
+            Phase::Tail(tail) => return tail.set_limit(limit, rows),
             Phase::History(history) => history.set_limit(limit, rows),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A space's committed messages from a sequence number on, in order of arrival.
 
 use crate::error::Error;
-use crate::read::block::{Block, Bounds, LAST, Order};
+use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::lost_messages;
@@ -84,20 +84,26 @@ impl Tail {
         }
     }
 
-    /// Whether the next messages may be plain steps of the current block. Those in a segment may be after the end.
+    /// Whether the next messages may be plain steps of the current block: those of a part that reaches beyond the end may be
+    /// after it.
     pub fn is_plain(&self) -> bool {
-        self.sealed.is_none()
+        self.sealed.as_ref().is_none_or(|(_, end)| *end <= self.end)
     }
 
-    /// Limits plain steps to the next `rows`. Returns how many there are.
-    pub fn set_limit(&mut self, rows: usize) -> usize {
-        if self.sealed.is_none() { self.block.set_limit(LAST, rows) } else { 0 }
+    /// Limits plain steps to those before the first message whose key is not below `limit`, and to the next `rows`. Returns how
+    /// many there are.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
+        let is_plain = self.is_plain();
+        match self.current_mut() {
+            Some(block) if is_plain => block.limit_arrivals(limit, rows),
+            _ => 0,
+        }
     }
 
     /// Updates the position after plain steps of the current block.
     pub fn note_plain_steps(&mut self) {
-        if self.positioned && self.sealed.is_none() {
-            self.next_sequence = self.block.sequence() + 1;
+        if let Some(block) = self.current() {
+            self.next_sequence = block.sequence() + 1;
         }
     }
 

@@ -3,6 +3,10 @@
 //! Checksums prove that bytes are those that the server sent. They do not protect from a server that sends what TapeDB never
 //! writes: bodies that do not match the schema, record types that are only nested, unknown symbols. Whole batches and blocks are
 //! refused, each with one error; the reader continues after them.
+//!
+//! Where a sealed block is read as columns, the columns that are asked for are checked instead, and the symbols of its rows. A block in
+//! which one of them is wrong, or cannot be checked by itself, is read as rows, and refused as these are. So a message of which
+//! another field is wrong is refused as a row and returned as columns, which do not have that field.
 
 use crate::error::{ConnectionError, Error};
 use crate::rows::check_batch_rows;

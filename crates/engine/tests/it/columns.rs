@@ -1,13 +1,16 @@
 //! Columns hold the same values as messages.
 
 use super::place::new_database;
+use crate::counting::Counting;
 use crate::support::*;
+use std::sync::Arc;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder, Union};
 use tapedb_engine::{
-    Chunk, Column, ColumnBuilder, CursorBuilder, Error, Invalid, Message, NotFound, Number, Step,
-    StreamOptions, Values,
+    Access, Chunk, Column, ColumnBuilder, CursorBuilder, Database, Error, Invalid, Message, NotFound, Number,
+    Step, StreamOptions, Values,
 };
+use tapedb_log::MemoryStorage;
 use tapedb_schema::Timestamp;
 
 /// A message, or a row of a chunk: stream, space, time, sequence, symbol, and the fields as text.
@@ -39,6 +42,12 @@ pub fn check(record: &str, is_reversed: bool, cut: usize, builder: impl Fn() -> 
     if is_reversed {
         return;
     }
+    let times = || expected.iter().map(|row| row.2);
+    let range = builder().types([record]).time_range().unwrap().map(|(first, last)| (first.0, last.0));
+    assert_eq!(range, times().min().zip(times().max()));
+    assert_eq!(builder().types([record]).count().unwrap(), expected.len() as u64);
+    let all = rows_of_cursor(builder(), |_| Vec::new());
+    assert_eq!(builder().count().unwrap(), all.len() as u64);
     let mut found = rows_of_columns(columns());
     expected.sort();
     found.sort();
@@ -520,6 +529,55 @@ fn blocks_that_cannot_match_are_skipped() {
         let unknown = read("size", None, None);
         assert_error(unknown, |error| matches!(error, Error::NotFound(NotFound::Column { .. })), "size");
     }
+}
+
+#[test]
+fn messages_are_counted_and_bounded_without_reading_them() {
+    let counting = Counting::on(Arc::new(MemoryStorage::new()));
+    let db = Database::open_on(Arc::new(counting.clone()), "db", Access::WriteWithoutMaintenance).unwrap();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..60_000 {
+        let symbol = ["A", "B", "C", "D"][(number % 4) as usize];
+        match number % 3 {
+            0 => loader.append(symbol, Timestamp(number as i64), &Quote::of(number)).unwrap(),
+            _ => loader.append(symbol, Timestamp(number as i64), &Tick::of(number)).unwrap(),
+        }
+    }
+    loader.close().unwrap();
+    stream.seal().unwrap();
+    let size = stream.stats().unwrap().bytes;
+    let is_cheap = |what: &str, share: u64| {
+        assert!(counting.bytes_read() < size / share, "{what}: {} of {size} bytes", counting.bytes_read());
+        counting.reset();
+    };
+    counting.reset();
+    assert_eq!(stream.cursor().count().unwrap(), 60_000);
+    is_cheap("all", 50);
+    assert_eq!(stream.cursor().types(["Quote"]).symbols(["B", "X"]).count().unwrap(), 5_000);
+    is_cheap("a symbol of a type", 10);
+    assert_eq!(stream.cursor().symbols(["X"]).count().unwrap(), 0);
+    let range = |builder: CursorBuilder| builder.time_range().unwrap().map(|(first, last)| (first.0, last.0));
+    counting.reset();
+    assert_eq!(range(stream.cursor()), Some((0, 59_999)));
+    assert_eq!(
+        range(stream.cursor().types(["Tick"]).symbols(["D"]).from(Timestamp(100))),
+        Some((103, 59_999))
+    );
+    assert_eq!(range(stream.cursor().symbols(["A"]).to(Timestamp(3))), Some((0, 0)));
+    assert_eq!(range(stream.cursor().from(Timestamp(60_000))), None);
+    for refused in [stream.cursor().live(), stream.cursor().last(5), stream.cursor().reverse()] {
+        let is_refused = |error: Error| matches!(error, Error::Invalid(Invalid::Cursor { .. }));
+        assert!(
+            is_refused(refused.clone().count().unwrap_err()) && is_refused(refused.time_range().unwrap_err())
+        );
+    }
+    // What is deleted does not count, and what is in the log does.
+    stream.delete(Timestamp(59_990)..Timestamp(60_000), None::<[&str; 0]>).unwrap();
+    let mut loader = stream.loader().unwrap();
+    loader.append("A", Timestamp(-7), &Tick::of(0)).unwrap();
+    loader.close().unwrap();
+    assert_eq!((stream.cursor().count().unwrap(), range(stream.cursor())), (59_991, Some((-7, 59_989))));
 }
 
 #[test]

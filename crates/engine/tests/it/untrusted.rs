@@ -78,7 +78,7 @@ fn load(stream: &Stream, numbers: std::ops::Range<u64>) {
     let mut loader = stream.loader().unwrap();
     for number in numbers {
         let flag = if number == WRONG { 7 } else { number as u8 & 1 };
-        loader.append_body("A", Timestamp(number as i64), 0, &[flag]).unwrap();
+        loader.append_body("A", Timestamp(number as i64), 0, &[flag, 7]).unwrap();
     }
     loader.close().unwrap();
 }
@@ -99,9 +99,10 @@ fn read(db: &Database) -> (Vec<u64>, Vec<String>) {
 }
 
 /// Values of the column, and how many errors.
-fn read_columns(db: &Database) -> (usize, Vec<String>) {
+fn read_columns(db: &Database, field: &str, in_time_order: bool) -> (usize, Vec<String>) {
     let stream = db.stream("s").unwrap();
-    let mut columns = stream.columns("M", ["flag"]).open().unwrap();
+    let columns = stream.columns("M", [field]);
+    let mut columns = if in_time_order { columns.in_time_order() } else { columns }.open().unwrap();
     let (mut count, mut errors) = (0, Vec::new());
     loop {
         match columns.next() {
@@ -117,7 +118,7 @@ fn read_columns(db: &Database) -> (usize, Vec<String>) {
 fn messages_that_are_not_of_the_schema_are_left_out() {
     for is_sealed in [false, true] {
         let (_directory, db) = new_database();
-        let schema = "message M { flag: u8 }".parse().unwrap();
+        let schema = "message M { flag: u8, other: u8 }".parse().unwrap();
         let stream = db.create_stream("s", schema, small_files()).unwrap();
         (0..COUNT).step_by(100).for_each(|first| load(&stream, first..first + 100));
         if is_sealed {
@@ -132,8 +133,14 @@ fn messages_that_are_not_of_the_schema_are_left_out() {
         assert!(errors[0].contains("message 1234") && errors[0].contains("\"s\""), "{errors:?}");
         assert!(!numbers.contains(&WRONG) && !numbers.is_empty(), "what is wrong is left out");
         assert!(numbers.contains(&0) || numbers.contains(&(COUNT - 1)), "what is right comes");
-        let (count, errors) = read_columns(&open(false));
-        assert_eq!((count, errors.len()), (numbers.len(), 1), "{errors:?}");
+        for in_time_order in [false, true] {
+            let (count, errors) = read_columns(&open(false), "flag", in_time_order);
+            assert_eq!((count, errors.len()), (numbers.len(), 1), "{errors:?}");
+            // Of sealed messages only the fields that are asked for are checked.
+            let (count, errors) = read_columns(&open(false), "other", in_time_order);
+            let expected = if is_sealed { (COUNT as usize, 0) } else { (numbers.len(), 1) };
+            assert_eq!((count, errors.len()), expected, "{errors:?}");
+        }
 
         // Messages of a trusted server are not checked.
         let (numbers, errors) = read(&open(true));

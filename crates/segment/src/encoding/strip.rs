@@ -120,10 +120,15 @@ impl Strip {
     pub fn add(&mut self, other: &Self) {
         if self.is_narrow && other.is_narrow {
             self.base = self.base.wrapping_add(other.base);
-            for (offset, other) in self.offsets.iter_mut().zip(&other.offsets) {
-                *offset = offset.wrapping_add(*other);
-            }
-            return;
+            let offsets = &mut self.offsets;
+            return widest(
+                #[inline(always)]
+                || {
+                    for (offset, other) in offsets.iter_mut().zip(&other.offsets) {
+                        *offset = offset.wrapping_add(*other);
+                    }
+                },
+            );
         }
         self.widen();
         for (i, value) in self.wide.iter_mut().enumerate() {

@@ -5,6 +5,7 @@ use crate::block::Block;
 use crate::builder::{BlockBuilder, BlockOptions};
 use crate::decoder::{Decoder, Selection};
 use crate::encoding::Tier;
+use crate::lane_columns::LaneColumns;
 use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::reference;
 use crate::row::RowHeader;
@@ -41,8 +42,8 @@ pub fn block(plan: &Plan, bytes: &[u8], random: &mut Random) -> Option<Vec<Row>>
         assert!(reference.is_err(), "{loaded:?}, where the reference decodes");
         return None;
     }
-    let mut fast =
-        Fast { plan, block: &block, decoder: Decoder::new(), rows: Rows::new(), values: ColumnValues::new() };
+    let (decoder, rows_of, values, by_lane) = Default::default();
+    let mut fast = Fast { plan, block: &block, decoder, rows: rows_of, values, by_lane };
     let expected = reference.is_ok().then_some(&rows[..]);
     fast.selected(expected, &Selection::default());
     selections(&mut fast, expected, random);
@@ -92,6 +93,7 @@ struct Fast<'a> {
     decoder: Decoder,
     rows: Rows,
     values: ColumnValues,
+    by_lane: LaneColumns,
 }
 
 impl Fast<'_> {
@@ -124,8 +126,18 @@ impl Fast<'_> {
         let Some(plan) = self.plan.group(*type_id).filter(|_| !is_whole && !wanted.is_empty()) else {
             return;
         };
-        let mut places = Vec::new();
-        self.rows.places(0..self.rows.len(), &mut places);
+        let homes = self.rows.homes(0..self.rows.len());
+        let places: Vec<u32> = (0..self.rows.len()).map(|row| self.rows.place(row)).collect();
+        let all: Vec<u16> = (0..plan.columns().len() as u16).collect();
+        let of = ((self.plan, self.block), (*type_id, &all[..]));
+        let done = self.decoder.lane_columns(
+            of.0,
+            of.1,
+            selection.symbols,
+            |index| index % 5 == 4,
+            &mut self.by_lane,
+        );
+        assert!(done.is_ok(), "{selection:?}: {done:?}");
         for (number, column) in (0..).zip(plan.columns()) {
             if column.path.contains(['.', '[', '?']) || plan.column(&format!("{}?", column.path)).is_some() {
                 continue;
@@ -138,6 +150,17 @@ impl Fast<'_> {
             gathered[0].append_at(&self.values, &places);
             let expected = transposed(plan, &[number], wanted.iter().copied());
             assert_same(&gathered[0], &expected[0], &column.path);
+            let of_lanes = &self.by_lane.columns()[usize::from(number)];
+            assert_eq!(of_lanes.len(), self.values.values().len(), "{}", column.path);
+            gathered[0].begin(column.kind);
+            of_lanes.append_homes(homes, &mut gathered[0]);
+            assert_same(&gathered[0], &expected[0], &column.path);
+            gathered[0].begin(column.kind);
+            of_lanes.append_at(&places, &mut gathered[0]);
+            assert_same(&gathered[0], &expected[0], &column.path);
+            gathered[0].begin(column.kind);
+            of_lanes.append_range(0..of_lanes.len(), &mut gathered[0]);
+            assert_same(&gathered[0], &self.values, &column.path);
         }
     }
 
@@ -176,6 +199,7 @@ impl Fast<'_> {
         let loaded = of_own.load(&own);
         let reference = reference::columns(&own, self.plan).ok().filter(|_| expected.is_some());
         for type_id in 0..self.plan.layouts().records().len() as u16 {
+            self.columns_together(type_id, symbols, expected.is_some());
             let is_whole = |block: &Block| {
                 block.head().groups_of(type_id).any(|group| block.head().groups[group].is_whole)
             };
@@ -199,6 +223,33 @@ impl Fast<'_> {
                     rows.sort_by_key(|(header, _)| header.symbol);
                     let expected = transposed(plan, &[column], rows.into_iter());
                     assert_same(&self.values, &expected[0], &plan.columns()[usize::from(column)].path);
+                }
+            }
+        }
+    }
+
+    /// Several columns at once, in any order and with gaps, are what each of them is alone.
+    fn columns_together(&mut self, type_id: u16, symbols: Option<&[u32]>, is_right: bool) {
+        let count = self.plan.group(type_id).map_or(0, |plan| plan.columns().len()) as u16;
+        let all: Vec<u16> = (0..count).collect();
+        let some: Vec<u16> = (0..count).rev().filter(|column| column % 3 != 1).collect();
+        for columns in [all, some] {
+            let mut out = Vec::new();
+            let of = ((self.plan, self.block), (type_id, &columns[..]));
+            let done = self.decoder.columns(of.0, of.1, symbols, &mut out);
+            let lanes = self.decoder.lane_columns(of.0, of.1, symbols, |_| false, &mut self.by_lane);
+            if !is_right {
+                continue;
+            }
+            for (index, column) in columns.iter().enumerate() {
+                let alone =
+                    self.decoder.column(self.plan, self.block, (type_id, *column), symbols, &mut self.values);
+                if alone.is_err() {
+                    assert!(done.is_err() && lanes.is_err(), "column {column} of {type_id}: {alone:?}");
+                    break;
+                }
+                if done.is_ok() {
+                    assert_same(&out[index], &self.values, &format!("column {column} of {type_id}"));
                 }
             }
         }

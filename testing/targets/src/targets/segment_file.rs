@@ -5,8 +5,8 @@ use crate::blocks::messages;
 use crate::schemas::sample_layouts;
 use tapedb_segment::trials::{self, Random};
 use tapedb_segment::{
-    Block, BlockOptions, ColumnValues, Decoder, Plan, RowHeader, Rows, Segment, SegmentHeader, SegmentWriter,
-    Selection,
+    Block, BlockOptions, ColumnValues, Decoder, LaneColumns, Plan, RowHeader, Rows, Segment, SegmentHeader,
+    SegmentWriter, Selection, Values,
 };
 
 /// See the module.
@@ -83,8 +83,46 @@ fn read_block(plan: &Plan, block: &Block, is_resealed: bool) {
         let mut times = Vec::new();
         let _ = decoder.times_by_lane(block, group.type_id, Some(&[0, 7]), &mut Vec::new(), &mut times);
         let columns = plan.group(group.type_id).map_or(0, |plan| plan.columns().len());
+        let all: Vec<u16> = (0..columns as u16).collect();
+        let of = (group.type_id, &all[..]);
+        let mut together = Vec::new();
+        let are_together = decoder.columns((plan, block), of, None, &mut together).is_ok();
         for column in 0..columns as u16 {
-            let _ = decoder.column(plan, block, (group.type_id, column), None, &mut values);
+            let is_alone = decoder.column(plan, block, (group.type_id, column), None, &mut values).is_ok();
+            if are_together && is_alone {
+                assert!(is_same(together[usize::from(column)].values(), values.values()), "column {column}");
+            }
+        }
+        by_lane(plan, block, of, &mut decoder, &mut rows);
+    }
+}
+
+fn is_same(a: Values<'_>, b: Values<'_>) -> bool {
+    match (a, b) {
+        (Values::F64s(a), Values::F64s(b)) => a.iter().map(|a| a.to_bits()).eq(b.iter().map(|b| b.to_bits())),
+        (Values::F32s(a), Values::F32s(b)) => a.iter().map(|a| a.to_bits()).eq(b.iter().map(|b| b.to_bits())),
+        (a, b) => a == b,
+    }
+}
+
+/// Takes rows out of columns, as a reader in time order does.
+fn by_lane(plan: &Plan, block: &Block, of: (u16, &[u16]), decoder: &mut Decoder, rows: &mut Rows) {
+    let selection = Selection { types: Some(&[of.0]), ..Selection::default() };
+    let mut columns = LaneColumns::default();
+    if decoder.headers(block, &selection, rows).is_err()
+        || decoder.lane_columns((plan, block), of, None, |column| column % 3 == 2, &mut columns).is_err()
+    {
+        return;
+    }
+    for (column, number) in columns.columns().iter().zip(of.1) {
+        let Some(info) = plan.group(of.0).and_then(|plan| plan.columns().get(usize::from(*number))) else {
+            continue;
+        };
+        if column.len() >= rows.places_end() {
+            let mut out = ColumnValues::new();
+            out.begin(info.kind);
+            column.append_homes(rows.homes(0..rows.len()), &mut out);
+            assert_eq!(out.values().len(), rows.len());
         }
     }
 }

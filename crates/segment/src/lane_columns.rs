@@ -1,0 +1,235 @@
+//! Columns of a block in the order of lanes, from which rows are taken in another order.
+//!
+//! Numbers of one column are mostly near each other. So they are kept as one number of 64 bits and a distance of 32 bits for
+//! each: half the bytes to write and to gather from, which the cache near by holds.
+
+use crate::encoding::{GROUP, OFFSET_BITS, Strip};
+use crate::plan::ColumnKind;
+use crate::simd::widest;
+use crate::values::{ColumnValues, Values};
+use std::ops::Range;
+
+/// Columns of a block, filled by [`Decoder::lane_columns`](crate::Decoder::lane_columns). Filling them again reuses the memory.
+#[derive(Debug, Default)]
+pub struct LaneColumns {
+    pub(crate) columns: Vec<LaneColumn>,
+}
+
+impl LaneColumns {
+    /// The columns, in the order in which they were asked for.
+    pub fn columns(&self) -> &[LaneColumn] {
+        &self.columns
+    }
+
+    /// Bytes of memory that are held.
+    pub fn memory(&self) -> usize {
+        self.columns.iter().map(|column| column.values.memory() + column.near.memory()).sum()
+    }
+}
+
+/// A column of a block.
+#[derive(Debug, Default)]
+pub struct LaneColumn {
+    pub(crate) form: Form,
+    pub(crate) near: Near,
+    pub(crate) values: ColumnValues,
+}
+
+/// Where the values of a column are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In `values`.
+    #[default]
+    Values,
+    /// So many times the same number.
+    Constant { value: i64, count: usize },
+    /// In `near`.
+    Near,
+}
+
+impl LaneColumn {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self.form {
+            Form::Values => self.values.values().len(),
+            Form::Constant { count, .. } => count,
+            Form::Near => self.near.count,
+        }
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values of a column that was asked for as slices.
+    pub fn values(&self) -> Values<'_> {
+        self.values.values()
+    }
+
+    /// Appends the values of rows that have these [homes](crate::Rows::homes).
+    ///
+    /// # Panics
+    /// When a home has no value.
+    pub fn append_homes(&self, homes: &[u32], out: &mut ColumnValues) {
+        match self.form {
+            Form::Values => out.append_homes(&self.values, homes),
+            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + homes.len(), value),
+            Form::Near => self.near.append_homes(homes, &mut out.ints),
+        }
+    }
+
+    /// Appends the values at some places, in the order of `places`.
+    ///
+    /// # Panics
+    /// When a place has no value.
+    pub fn append_at(&self, places: &[u32], out: &mut ColumnValues) {
+        match self.form {
+            Form::Values => out.append_at(&self.values, places),
+            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + places.len(), value),
+            Form::Near => out.ints.extend(places.iter().map(|place| self.near.value(*place as usize))),
+        }
+    }
+
+    /// Appends the values of a range.
+    ///
+    /// # Panics
+    /// When a place has no value.
+    pub fn append_range(&self, range: Range<usize>, out: &mut ColumnValues) {
+        match self.form {
+            Form::Values => out.append_range(&self.values, range),
+            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + range.len(), value),
+            Form::Near => self.near.append_range(range, &mut out.ints),
+        }
+    }
+
+    /// Makes it a column of this kind, whose `count` numbers are taken strip by strip.
+    pub(crate) fn begin(&mut self, kind: ColumnKind, count: usize) {
+        self.values.begin(kind);
+        self.form = Form::Near;
+        self.near.begin(count);
+    }
+}
+
+/// Numbers as distances from one of them, while that is possible.
+///
+/// Always true: `near` has as many cells as one of [`SIZES`], at least `count`, and then those of a strip; while `is_near`, number
+/// `i` is `base` plus cell `i` as a signed number; otherwise it is `far[i]`.
+#[derive(Debug, Default)]
+pub(crate) struct Near {
+    count: usize,
+    base: i64,
+    is_near: bool,
+    near: Vec<u32>,
+    far: Vec<i64>,
+}
+
+/// Numbers of cells: a home is below one of them, so that its cell needs no check of its own.
+const SIZES: [usize; 3] = [1 << 11, 1 << 14, 1 << 16];
+
+/// Distances below this, of a strip from its column. A strip's offsets, which may be sums of two, are below 2^30: so cells are below
+/// 2^31.
+const DISTANCE_END: u64 = 1 << OFFSET_BITS;
+
+impl Near {
+    fn memory(&self) -> usize {
+        self.near.capacity() * size_of::<u32>() + self.far.capacity() * size_of::<i64>()
+    }
+
+    fn begin(&mut self, count: usize) {
+        let size = SIZES.into_iter().find(|size| *size >= count).unwrap_or(count);
+        (self.count, self.is_near) = (count, true);
+        // Cells are overwritten: clearing them would mean zeroing them first.
+        self.near.resize(size + GROUP, 0);
+    }
+
+    /// Takes the strip that begins at a place, of which `count` values count. Places come one after the other.
+    pub(crate) fn take(&mut self, place: usize, strip: &Strip, count: usize) {
+        if place == 0 {
+            self.base = strip.base;
+        }
+        let distance = strip.base.wrapping_sub(self.base);
+        if self.is_near && strip.is_narrow && distance.unsigned_abs() < DISTANCE_END {
+            let Some(cells) = self.near[place..].first_chunk_mut::<GROUP>() else { return };
+            let distance = distance as u32;
+            return widest(
+                #[inline(always)]
+                || {
+                    for (cell, offset) in cells.iter_mut().zip(&strip.offsets) {
+                        *cell = offset.wrapping_add(distance);
+                    }
+                },
+            );
+        }
+        if self.is_near {
+            self.far.resize(self.count, 0);
+            let (base, cells) = (self.base, &self.near[..place]);
+            self.far.iter_mut().zip(cells).for_each(|(value, cell)| *value = sum(base, *cell));
+            self.is_near = false;
+        }
+        strip.write(&mut self.far[place..place + count]);
+    }
+
+    #[inline]
+    fn value(&self, place: usize) -> i64 {
+        match self.is_near {
+            true => sum(self.base, self.near[..self.count][place]),
+            false => self.far[place],
+        }
+    }
+
+    fn append_homes(&self, homes: &[u32], out: &mut Vec<i64>) {
+        if !self.is_near {
+            return out.extend(homes.iter().map(|home| self.far[place_of(*home)]));
+        }
+        let near = &self.near[..];
+        match near.len() - GROUP {
+            0x800 => gather::<0x800>(near, self.base, homes, out),
+            0x4000 => gather::<0x4000>(near, self.base, homes, out),
+            0x1_0000 => gather::<0x1_0000>(near, self.base, homes, out),
+            _ => out.extend(homes.iter().map(|home| self.value(place_of(*home)))),
+        }
+    }
+
+    fn append_range(&self, range: Range<usize>, out: &mut Vec<i64>) {
+        if !self.is_near {
+            return out.extend_from_slice(&self.far[range]);
+        }
+        let (base, cells) = (self.base, &self.near[..self.count][range]);
+        out.extend(cells.iter().map(|cell| sum(base, *cell)));
+    }
+}
+
+#[inline(always)]
+fn sum(base: i64, cell: u32) -> i64 {
+    base.wrapping_add(i64::from(cell as i32))
+}
+
+/// The place of the values of a row with this home.
+#[inline(always)]
+pub(crate) fn place_of(home: u32) -> usize {
+    usize::from(home as u16)
+}
+
+/// Appends the numbers of `SIZE` cells that rows with these homes have.
+fn gather<const SIZE: usize>(cells: &[u32], base: i64, homes: &[u32], out: &mut Vec<i64>) {
+    let Some(cells) = cells.first_chunk::<SIZE>() else { return };
+    let number = |home: u32| sum(base, cells[place_of(home) & (SIZE - 1)]);
+    out.reserve(homes.len());
+    let (eights, rest) = homes.as_chunks::<8>();
+    for eight in eights {
+        let [a, b, c, d, e, f, g, h] = *eight;
+        // Of known length, so that eight are taken and written together.
+        out.extend_from_slice(&[
+            number(a),
+            number(b),
+            number(c),
+            number(d),
+            number(e),
+            number(f),
+            number(g),
+            number(h),
+        ]);
+    }
+    out.extend(rest.iter().map(|home| number(*home)));
+}

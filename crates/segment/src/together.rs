@@ -1,0 +1,179 @@
+//! Columns of one record type that have a value for each row, decoded together.
+//!
+//! 128 values of each column are decoded and added to what they follow while they are in the nearest cache, and then written
+//! once, to where they belong. So no column is decoded for others to follow it and then copied.
+
+use crate::column::Scratch;
+use crate::columns::{Columns, Decoded, Fed, spread};
+use crate::damage::Damage;
+use crate::encoding::{GROUP, Strip};
+use crate::feed::{Feed, Follows, Varying};
+use crate::level::Level;
+use crate::plan::{ColumnKind, GroupPlan};
+use crate::scatter::Walk;
+use std::mem::take;
+
+/// A column that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Its index among those that the caller asked for.
+    pub index: usize,
+    /// Its number.
+    pub column: u16,
+    pub kind: ColumnKind,
+}
+
+impl Wanted {
+    /// Whether the column can be decoded together with others: its values are numbers, one for each row of the group.
+    pub fn is_plain(&self, plan: &GroupPlan, columns: Columns<'_>) -> bool {
+        let is_number = matches!(
+            self.kind,
+            ColumnKind::Int { .. } | ColumnKind::Decimal64 | ColumnKind::Count | ColumnKind::Tag(_)
+        );
+        let is_there = |presence: &u16| !columns.has((*presence).into());
+        is_number && plan.presences_above(self.column).is_some_and(|above| above.iter().all(is_there))
+    }
+}
+
+/// Columns of one group, ready to be decoded together.
+///
+/// Always true: `varying` has each wanted column that is not in `constants`, and columns that others follow; what a column
+/// follows is an index into `varying`, of a column that follows nothing.
+pub(crate) struct Together<'a> {
+    varying: Vec<Varying<'a>>,
+    /// Columns that have one value, by their indices.
+    constants: Vec<(usize, i64)>,
+}
+
+/// The index of a column that is not wanted, but others follow it.
+const NOT_WANTED: u32 = u32::MAX;
+
+impl<'a> Together<'a> {
+    /// Gets ready to read plain columns of a group whose rows are all wanted; `level` is that of its rows.
+    ///
+    /// # Errors
+    /// When a column, or one that it follows, is damaged or has not been read.
+    pub fn open(
+        columns: Columns<'a>,
+        wanted: &[Wanted],
+        level: &'a Level,
+        memory: &mut Memory<'_>,
+    ) -> Result<Self, Damage> {
+        let mut together = Self { varying: Vec::with_capacity(wanted.len() + 1), constants: Vec::new() };
+        for Wanted { index, column, kind } in wanted {
+            let column = usize::from(*column);
+            let fed = memory
+                .lend(|values, scratch| columns.feed((column, *kind), (level, &[]), scratch, values))?;
+            match fed {
+                Fed::Constant(value) => together.constants.push((*index, value)),
+                Fed::Varying(feed, follows) => {
+                    together.varying.push(Varying { column, offset: *index as u32, width: 8, feed, follows });
+                }
+            }
+        }
+        together.find_leaders(columns, level, memory)?;
+        Ok(together)
+    }
+
+    /// Finds each column that another one follows, and adds it where it is not among the wanted ones.
+    fn find_leaders(
+        &mut self,
+        columns: Columns<'a>,
+        level: &'a Level,
+        memory: &mut Memory<'_>,
+    ) -> Result<(), Damage> {
+        for i in 0..self.varying.len() {
+            let Some(Follows { other, previous }) = self.varying[i].follows else { continue };
+            let leads = |column: &Varying| column.column == other && column.follows.is_none();
+            let found = self.varying.iter().position(leads);
+            let leader = match found {
+                Some(leader) => leader,
+                None => {
+                    let feed = feed_of_leader(columns, other, level, memory)?;
+                    let (column, offset, follows) = (other, NOT_WANTED, None);
+                    self.varying.push(Varying { column, offset, width: 8, feed, follows });
+                    self.varying.len() - 1
+                }
+            };
+            self.varying[i].follows = Some(Follows { other: leader, previous });
+        }
+        Ok(())
+    }
+
+    /// The columns that have one value, by their indices.
+    pub fn constants(&self) -> &[(usize, i64)] {
+        &self.constants
+    }
+
+    /// Calls `take` with the index of a column, a row of the group and the strip that begins there: for all columns and rows,
+    /// neighbouring rows of all columns one after the other. `strips` is memory.
+    pub fn each(
+        &mut self,
+        level: &Level,
+        strips: &mut Vec<Strip>,
+        mut take: impl FnMut(usize, usize, &Strip),
+    ) {
+        if self.varying.is_empty() {
+            return;
+        }
+        let mut walk = Walk::new(&mut self.varying, strips, &level.ends);
+        for start in (0..level.count).step_by(GROUP) {
+            walk.next();
+            for (column, strip) in walk.columns.iter().zip(&*walk.strips) {
+                if column.offset != NOT_WANTED {
+                    take(column.offset as usize, start, strip);
+                }
+            }
+        }
+    }
+
+    /// Gives buffers back.
+    ///
+    /// # Errors
+    /// When a value of a column cannot be: what [`Self::each`] gave means nothing then.
+    pub fn close(self, columns: Columns<'_>, buffers: &mut Vec<Vec<i64>>) -> Result<(), Damage> {
+        let flaw = self.varying.iter().find_map(|column| Some((column.column, column.feed.flaw()?)));
+        for column in self.varying {
+            if let Feed::Values(values) = column.feed {
+                buffers.push(values);
+            }
+        }
+        flaw.map_or(Ok(()), |(column, flaw)| Err(columns.damage(column, flaw)))
+    }
+}
+
+/// Memory for decoding, and buffers that columns hold until they have been read.
+pub(crate) struct Memory<'m> {
+    pub scratch: &'m mut Scratch,
+    pub buffers: &'m mut Vec<Vec<i64>>,
+}
+
+impl Memory<'_> {
+    /// Lends a buffer, which `read` may keep.
+    fn lend<T>(&mut self, read: impl FnOnce(&mut Vec<i64>, &mut Scratch) -> T) -> T {
+        let mut values = self.buffers.pop().unwrap_or_default();
+        let done = read(&mut values, self.scratch);
+        if values.capacity() > 0 {
+            self.buffers.push(values);
+        }
+        done
+    }
+}
+
+/// What a column that others follow is read from. It follows nothing itself.
+fn feed_of_leader<'a>(
+    columns: Columns<'a>,
+    column: usize,
+    level: &'a Level,
+    memory: &mut Memory<'_>,
+) -> Result<Feed<'a>, Damage> {
+    memory.lend(|values, scratch| {
+        match columns.feed((column, ColumnKind::Count), (level, &[]), scratch, values)? {
+            Fed::Varying(feed, None) => return Ok(feed),
+            // One that follows another one is damage, which reading it alone reports.
+            Fed::Varying(_, Some(_)) => columns.ints(column, level, scratch, values)?,
+            Fed::Constant(value) => spread(Decoded::Constant(value), level, values),
+        }
+        Ok(Feed::Values(take(values)))
+    })
+}

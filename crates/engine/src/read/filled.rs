@@ -85,6 +85,10 @@ impl Filled {
 
     /// Bytes of the rows: their values, times, sequence numbers and symbols.
     pub fn bytes(&self) -> usize {
+        if self.len() == 0 {
+            // The values are those of the chunk before: they are overwritten, not cleared.
+            return 0;
+        }
         let values: usize = self.values.iter().map(ColumnValues::bytes).sum();
         values + self.waiting.arena.len() + self.len() * HEADER_BYTES
     }

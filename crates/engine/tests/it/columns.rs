@@ -488,6 +488,38 @@ fn rows_of_several_streams_are_in_one_chunk() {
     }
 }
 
+/// A chunk of long messages is full by its bytes: the next one begins with the message behind it.
+#[test]
+fn after_a_chunk_of_long_messages_comes_the_next_one() {
+    const MESSAGES: u64 = 60;
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..MESSAGES {
+        let tick = Tick { note: "x".repeat(512 << 10), ..Tick::of(number) };
+        loader.append(["A", "B"][number as usize % 2], Timestamp(number as i64), &tick).unwrap();
+    }
+    loader.close().unwrap();
+    for is_sealed in [false, true] {
+        if is_sealed {
+            stream.seal().unwrap();
+        }
+        for in_time_order in [false, true] {
+            let columns = stream.columns("Tick", ["number", "note"]);
+            let columns = if in_time_order { columns.in_time_order() } else { columns };
+            let (mut cursor, mut numbers, mut chunks) = (columns.open().unwrap(), Vec::new(), 0);
+            while let Some(chunk) = cursor.next().unwrap() {
+                let Values::Ints(values) = chunk.column(0).values() else { panic!() };
+                numbers.extend_from_slice(values);
+                chunks += 1;
+            }
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..MESSAGES as i64), "{is_sealed} {in_time_order}");
+            assert!(chunks > 1, "they do not fit in one chunk");
+        }
+    }
+}
+
 /// Blocks without wanted values are left out, no row that matches is, and nothing is left out of the log.
 #[test]
 fn blocks_that_cannot_match_are_skipped() {

@@ -6,7 +6,7 @@
 use crate::encoding::{GROUP, OFFSET_BITS, Strip};
 use crate::plan::ColumnKind;
 use crate::simd::widest;
-use crate::values::{ColumnValues, Values};
+use crate::values::{ColumnValues, Values, place_of};
 use std::ops::Range;
 
 /// Columns of a block, filled by [`Decoder::lane_columns`](crate::Decoder::lane_columns). Filling them again reuses the memory.
@@ -203,12 +203,6 @@ impl Near {
 #[inline(always)]
 fn sum(base: i64, cell: u32) -> i64 {
     base.wrapping_add(i64::from(cell as i32))
-}
-
-/// The place of the values of a row with this home.
-#[inline(always)]
-pub(crate) fn place_of(home: u32) -> usize {
-    usize::from(home as u16)
 }
 
 /// Appends the numbers of `SIZE` cells that rows with these homes have.

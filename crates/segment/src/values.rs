@@ -1,8 +1,13 @@
 //! Values of one column.
 
-use crate::lane_columns::place_of;
 use crate::plan::ColumnKind;
 use std::ops::Range;
+
+/// The place of the values of a row with this [home](crate::Rows::homes).
+#[inline(always)]
+pub(crate) fn place_of(home: u32) -> usize {
+    usize::from(home as u16)
+}
 
 /// Values of one column. A decoder gives them in the order of lanes: all rows of one symbol, then all of the next, each in
 /// time order. [`Self::append_at`] puts them into another order.

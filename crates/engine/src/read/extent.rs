@@ -52,7 +52,7 @@ impl CursorBuilder {
     pub fn time_range(self) -> Result<Option<(Timestamp, Timestamp)>, Error> {
         self.check_history("bounded by times")?;
         let Some(first) = self.clone().first_time()? else { return Ok(None) };
-        // Later than the first: what was the last message may have been deleted meanwhile.
+        // Both are read, one after the other: what was the last message may have been deleted in between.
         let last = self.reverse().first_time()?.unwrap_or(first);
         Ok(Some((first.min(last), last.max(first))))
     }

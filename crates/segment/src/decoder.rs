@@ -160,7 +160,7 @@ impl Decoder {
     }
 
     /// Replaces `rows` by the wanted rows of a block without their bodies, which are empty then, for a reader that takes
-    /// columns: [`Rows::places`] has where [`Self::column`] gives the values of a row, for the same symbols.
+    /// columns: [`Rows::homes`] has where [`Self::column`] gives the values of a row, for the same symbols.
     ///
     /// # Errors
     /// Where a column that is needed is damaged. `rows` is then empty.

@@ -30,7 +30,7 @@ help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
-	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
+	@echo "make test        all tests but those of Python, formatting, lints, documentation; lists the tests that were skipped"
 	@echo "make python      build the wheel, install it below target/, run its tests, check its types and lints (needs Python 3.11 and PyPI)"
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"

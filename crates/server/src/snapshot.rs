@@ -174,7 +174,7 @@ impl Snapshot {
         page.counter("sent_bytes", "Bytes sent to clients, encrypted where they are.", self.sent_bytes);
         page.gauge("connections", "Connections now.", self.connections);
         page.gauge("watches", "Live cursors now.", self.watches);
-        page.gauge("upkeep_failures", "Streams whose sealing or merging fails.", self.failures);
+        page.gauge("maintenance_failures", "Streams whose sealing or merging fails.", self.failures);
         self.write_streams(page);
         self.write_clients(page);
     }
@@ -223,7 +223,7 @@ impl Snapshot {
                 "Messages that the slowest live cursor of a stream has not been sent.",
                 |row| row.lag_messages_max,
             ),
-            ("stream_upkeep_failing", "1 where sealing or merging fails.", |row| {
+            ("stream_maintenance_failing", "1 where sealing or merging fails.", |row| {
                 row.failure.is_some().into()
             }),
         ];

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
+from ._closing import Closing
 from ._table import RecordBatch
 from ._waiting import Waiting
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from . import _tapedb
 
 
-class BatchReader:
+class BatchReader(Closing):
     """Reads messages of one record type as record batches; a live reader goes on with what arrives.
 
     Iterate over it, with `for` or `async for`. A batch has 1 to 65,536 rows, and the memory is that of one: a slow reader of a live
@@ -88,12 +89,6 @@ class BatchReader:
         """Closes the reader; a wait in another thread ends with :class:`Closed`."""
         self._batches.close()
         self._waiting.close()
-
-    def __enter__(self) -> BatchReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def __aiter__(self) -> AsyncIterator[RecordBatch]:
         while (batch := await self.anext()) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
+from ._closing import Closing
 from ._waiting import Waiting
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ._tapedb import Message
 
 
-class Cursor:
+class Cursor(Closing):
     """Reads messages of one or several streams, in time order; a live cursor goes on with what arrives.
 
     Iterate over it, with `for` or `async for`. Messages are fetched ahead in blocks of up to 512, without Python's lock; Ctrl-C ends a
@@ -92,12 +93,6 @@ class Cursor:
         """Closes the cursor; a wait in another thread ends with :class:`Closed`."""
         self._cursor.close()
         self._waiting.close()
-
-    def __enter__(self) -> Cursor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         cursor = self._cursor

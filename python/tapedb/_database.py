@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _html, _tapedb
+from ._closing import Closing
 from ._cursor import Cursor
 from ._progress import progress_of
 from ._schema import known_of, schema_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Database:
+class Database(Closing):
     """An open database: a directory here, or a server's. As a context manager it is closed at the end.
 
     It may be used from several threads. After a fork the child gets :class:`Forked` from it, and opens the database again.
@@ -195,12 +196,6 @@ class Database:
         self._db.close()
         if failed is not None:
             raise failed
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Database({self.path!r}{', closed' if self.closed else ', read-only' if self.read_only else ''})"

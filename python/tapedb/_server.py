@@ -6,9 +6,10 @@ import os
 from typing import Any
 
 from . import _tapedb
+from ._closing import Closing
 
 
-class Server:
+class Server(Closing):
     """A running server. As a context manager it shuts down at the end."""
 
     def __init__(self, server: _tapedb.Server) -> None:
@@ -42,12 +43,6 @@ class Server:
     def close(self) -> None:
         """Shuts down: connections finish what they are doing."""
         self._server.close()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "Server(closed)" if self.closed else f"Server({self.url})"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _tapedb
+from ._closing import Closing
 from ._errors import Unavailable
 from ._schema import known_of, schema_of
 from ._stream import selection
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ._tapedb import Message
 
 
-class Publisher:
+class Publisher(Closing):
     """Publishes messages into a topic. When :meth:`publish` returns, every subscriber can see the message."""
 
     def __init__(self, publisher: _tapedb.Publisher) -> None:
@@ -51,14 +52,8 @@ class Publisher:
         """Frees its place in the topic."""
         self._publisher.close()
 
-    def __enter__(self) -> Publisher:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Subscriber:
+class Subscriber(Closing):
     """Reads a topic: every message that is published after it was opened. Iterate over it; Ctrl-C ends a wait."""
 
     def __init__(self, subscriber: _tapedb.Subscriber) -> None:
@@ -101,14 +96,8 @@ class Subscriber:
         """Ends the subscription: publishers do not wait for it any more."""
         self._subscriber.close()
 
-    def __enter__(self) -> Subscriber:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Topic:
+class Topic(Closing):
     """A topic: a ring in shared memory. Its content is lost with the machine, unless a stream keeps a copy (docs/TOPICS.md).
 
     Examples:
@@ -197,12 +186,6 @@ class Topic:
         if self._own is not None:
             self._own.close()
         self._topic.close()
-
-    def __enter__(self) -> Topic:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r})"

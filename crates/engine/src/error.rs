@@ -146,9 +146,10 @@ impl Error {
         }
     }
 
-    /// Whether a segment could not be written, because it would not be decoded to what it is made from.
+    /// Whether a segment could not be written, because it would not have the messages that it is made from.
     pub(crate) fn is_unfaithful(&self) -> bool {
-        matches!(self, Self::Unreadable(Unreadable::Segment(failure)) if matches!(failure.error, SegmentError::Unfaithful(_)))
+        let Self::Unreadable(Unreadable::Segment(failure)) = self else { return false };
+        matches!(failure.error, SegmentError::Unfaithful(_) | SegmentError::Incomplete { .. })
     }
 
     /// Whether messages of another version of the schema have no counterpart in this one.

@@ -42,6 +42,14 @@ pub enum SegmentError {
     /// A block is not decoded to the rows that it was made from, not even in the plainest encoding: discard the file, and
     /// keep its source.
     Unfaithful(Box<Mismatch>),
+    /// A segment has not as many messages as its sources: discard the file, and keep them. The writer does not give it: its caller
+    /// compares [`Written::messages`](crate::Written::messages).
+    Incomplete {
+        /// Messages that the segment must have.
+        need: u64,
+        /// Messages that were written.
+        have: u64,
+    },
     /// There is no such block or column.
     Unknown {
         /// What was requested.
@@ -74,6 +82,9 @@ impl fmt::Display for SegmentError {
                 "segment is not written, for a block is not decoded to what it was made from, not even in the plainest \
                  encoding: {mismatch}"
             ),
+            Self::Incomplete { need, have } => {
+                write!(f, "segment is not written, for it would have {have} messages, and its sources have {need}")
+            }
             Self::Unknown { what, need, have } => write!(f, "no {what} {have}: there are {need}"),
         }
     }

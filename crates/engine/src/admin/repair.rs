@@ -9,6 +9,7 @@ use crate::clock::now;
 use crate::database::Database;
 use crate::error::{Error, Unreadable};
 use crate::files::space_directory;
+use crate::maintenance::verify::confirm;
 use crate::options::StreamOptions;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, Owner};
@@ -330,7 +331,7 @@ impl Repairer {
                 content: Some(Content { number, ..content.clone() }),
             };
             let copy = if left > 0 {
-                self.rewrite(&segment, copy, &directory)?
+                self.rewrite(&segment, copy, left, &directory)?
             } else {
                 Part { content: None, ..copy }
             };
@@ -352,8 +353,14 @@ impl Repairer {
         Ok(())
     }
 
-    /// Writes a segment with the readable messages of another, and returns its part.
-    fn rewrite(&self, segment: &StoredSegment, part: Part, directory: &Path) -> Result<Part, Error> {
+    /// Writes a segment with the readable messages of another, of which there are `left`, and returns its part.
+    fn rewrite(
+        &self,
+        segment: &StoredSegment,
+        part: Part,
+        left: u64,
+        directory: &Path,
+    ) -> Result<Part, Error> {
         let (Some(path), Some(content)) = (part.path(directory), part.content.clone()) else {
             return Ok(part);
         };
@@ -374,7 +381,11 @@ impl Repairer {
                 times = Some((times.map_or(row.time, |(first, _)| first), row.time));
             }
         }
-        let (_, written) = writer.finish().map_err(failed)?;
+        let (_, written, proof) = writer.finish_with_proof().map_err(failed)?;
+        if written.messages != left {
+            return Err(failed(SegmentError::Incomplete { need: left, have: written.messages }));
+        }
+        confirm(&file, &draft, &proof)?;
         file.sync_data().map_err(Error::io("sync", &draft))?;
         self.storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
         self.storage.sync_dir(directory).map_err(Error::io("sync", directory))?;

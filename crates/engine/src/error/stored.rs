@@ -139,6 +139,10 @@ impl fmt::Display for SegmentFailure {
                 f,
                 "{path}: {error}. Its messages stay where they are and can be read; please report this with the dump beside"
             ),
+            SegmentError::Incomplete { .. } => write!(
+                f,
+                "{path}: {error}. Its messages stay where they are and can be read; please report this with the server's log"
+            ),
             error => write!(f, "{path}: {error}"),
         }
     }

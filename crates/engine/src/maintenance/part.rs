@@ -9,7 +9,7 @@
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
-use crate::maintenance::verify::{confirm, report};
+use crate::maintenance::verify::{confirm, report, report_incomplete};
 use crate::read::block::BatchRun;
 use crate::read::filter::Filter;
 use crate::read::history::History;
@@ -26,7 +26,9 @@ use tapedb_segment::{
 pub(crate) struct Work {
     pub sequences: Range<u64>,
     pub tier: Tier,
-    /// Messages that are known to be unreadable.
+    /// Messages that the sources are recorded to have, deleted and damaged ones too.
+    pub messages: u64,
+    /// Further messages, which are known to be unreadable.
     pub lost: u64,
     /// Damaged messages are counted and left out; otherwise they are an error.
     pub leaves_out_damage: bool,
@@ -79,13 +81,15 @@ pub(crate) fn write_segment(
         Ok(Some(filled)) => filled,
         unfinished => {
             let _ = storage.remove(&draft);
-            if let Err(FillError::Write(SegmentError::Unfaithful(mismatch))) = &unfinished {
-                report(
+            match &unfinished {
+                Err(FillError::Write(SegmentError::Unfaithful(mismatch))) => report(
                     context,
                     &path,
                     mismatch,
                     (1, "It is not written: its source stays, and is not tried again."),
-                );
+                ),
+                Err(FillError::Write(error @ SegmentError::Incomplete { .. })) => report_incomplete(&path, error),
+                _ => {}
             }
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
         }
@@ -111,6 +115,26 @@ pub(crate) fn write_segment(
     Ok(Some(Part { sequences, lost, content: Some(Content { number, deleted_before: number, ..content }) }))
 }
 
+impl Work {
+    /// How many messages could not be read, if all others were written or are deleted. `is_damaged`: some of the sources are
+    /// damaged.
+    ///
+    /// # Errors
+    /// [`SegmentError::Incomplete`]: readable messages are missing, or there are too many.
+    fn account(&self, written: u64, history: &History, is_damaged: bool) -> Result<u64, SegmentError> {
+        let (removed, is_exact) = history.removed();
+        let incomplete =
+            SegmentError::Incomplete { need: self.messages.saturating_sub(removed), have: written };
+        let Some(left) = self.messages.checked_sub(written) else { return Err(incomplete) };
+        match left.checked_sub(removed) {
+            Some(0) => Ok(self.lost),
+            Some(lost) if is_damaged => Ok(self.lost + lost),
+            None if !is_exact => Ok(self.lost),
+            _ => Err(incomplete),
+        }
+    }
+}
+
 /// Writes all messages; what was written, and how many messages could not be read. `None`: stopped.
 fn fill(
     context: MaintenanceContext<'_>,
@@ -126,7 +150,7 @@ fn fill(
     let (mut filter, mut times) = (Filter::all(), None);
     let learned = context.space.learned(header.schema_version, tier);
     let mut writer = SegmentWriter::new(out, plan, header, options)?.with_learned(learned);
-    let (mut rows, mut pause_at, mut lost) = (0u64, Pace::ROWS, work.lost);
+    let (mut rows, mut pause_at, mut is_damaged) = (0u64, Pace::ROWS, false);
     loop {
         let mut taken = None;
         if !history.advance_plainly() {
@@ -134,7 +158,7 @@ fn fill(
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) if work.leaves_out_damage && error.is_damage() && !error.is_conversion() => {
-                    lost += error.out_of_reach().1;
+                    is_damaged = true;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -172,6 +196,7 @@ fn fill(
     }
     context.space.note_learned(header.schema_version, tier, writer.learned());
     let (_, written, proof) = writer.finish_with_proof()?;
+    let lost = work.account(written.messages, history, is_damaged)?;
     let (time_min, time_max) = times.unwrap_or_default();
     let (messages, bytes) = (written.messages, written.bytes);
     let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
@@ -283,5 +308,60 @@ impl From<Error> for FillError {
 impl From<SegmentError> for FillError {
     fn from(error: SegmentError) -> Self {
         Self::Write(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, Database, StreamOptions};
+    use tapedb_log::{MemoryStorage, Snapshot};
+    use tapedb_schema::Timestamp;
+
+    const MESSAGES: u64 = 1_000;
+
+    /// Writes the messages of a log of which the first hundred are deleted, as if it was known to have so many.
+    fn write(known: u64, has_lost_some: bool) -> (Result<Option<Part>, Error>, Vec<String>) {
+        let storage = Arc::new(MemoryStorage::new());
+        let db = Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap();
+        let schema = "message M { value: i64 }".parse().unwrap();
+        let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+        let mut loader = stream.loader().unwrap();
+        for i in 0..MESSAGES {
+            loader.append_body("A", Timestamp(i as i64), 0, &i.to_le_bytes()).unwrap();
+        }
+        loader.close().unwrap();
+        stream.delete(Timestamp(0)..Timestamp(100), None::<[&str; 0]>).unwrap();
+        let (reader, writer) = (&*stream.state.reader, &**stream.state.writer().unwrap());
+        let context = MaintenanceContext { stream: reader, writer, space: &writer.spaces[0] };
+        context.space.writer.roll().unwrap();
+        let snapshot: Snapshot = context.space.log.snapshot();
+        let work = Work {
+            sequences: 0..MESSAGES,
+            tier: Tier::Hot,
+            messages: known,
+            lost: 0,
+            leaves_out_damage: has_lost_some,
+            copies_blocks: false,
+        };
+        let history = History::of_granules(snapshot.iter().copied());
+        let part = write_part(context, history, work, &mut Pace::immediate());
+        (part, context.space.storage.list(&context.space.directory).unwrap())
+    }
+
+    #[test]
+    fn a_segment_has_every_message_of_its_sources_that_is_not_deleted() {
+        let part = write(MESSAGES, false).0.unwrap().unwrap();
+        assert_eq!((part.messages(), part.lost), (MESSAGES - 100, 0));
+    }
+
+    #[test]
+    fn a_segment_that_has_not_as_many_messages_as_its_sources_gets_no_name() {
+        for (known, leaves_out_damage) in [(MESSAGES + 1, false), (MESSAGES - 1, false), (MESSAGES + 1, true)] {
+            let (part, names) = write(known, leaves_out_damage);
+            let error = part.unwrap_err();
+            assert!(error.is_unfaithful() && error.to_string().contains("would have 900"), "{error}");
+            assert!(names.iter().all(|name| !name.contains(".seg") && !name.ends_with("tmp")), "{names:?}");
+        }
     }
 }

@@ -198,11 +198,11 @@ fn write(
 ) -> Result<Option<Part>, Error> {
     let sequences = sequences.clone();
     let granules = granules_of(context, file);
-    let there: u64 = granules.iter().map(|granule| granule.count).sum();
-    let lost = (sequences.end - sequences.start).saturating_sub(there);
+    let messages: u64 = granules.iter().map(|granule| granule.count).sum();
+    let lost = (sequences.end - sequences.start).saturating_sub(messages);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
     let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
-    let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
+    let work = Work { sequences, tier, messages, lost, leaves_out_damage: true, copies_blocks: false };
     write_part(context, History::of_granules(granules).keeping_columns(), work, pace)
 }
 
@@ -295,9 +295,10 @@ fn replace_parts(
     let sequences = first.sequences.start..last.sequences.end;
     let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
+    let messages = parts.iter().map(|part| part.messages()).sum();
     // Blocks of another tier have other encodings.
     let copies_blocks = parts.iter().filter_map(|part| tier_of(part)).all(|of| of == tier);
-    let work = Work { sequences, tier, lost, leaves_out_damage: false, copies_blocks };
+    let work = Work { sequences, tier, messages, lost, leaves_out_damage: false, copies_blocks };
     match write_part(context, history, work, pace) {
         // A deletion may have emptied one of the parts since: there may be others to merge.
         Ok(Some(part)) => Ok(commit(context, part, parts)? || !has_all(context, parts)),

@@ -48,6 +48,13 @@ pub(crate) fn report(
     );
 }
 
+/// Counts a segment that is not written because messages of its sources are missing, or are there twice.
+pub(crate) fn report_incomplete(segment: &Path, error: &SegmentError) {
+    MISMATCHES.fetch_add(1, Ordering::Relaxed);
+    let path = segment.display();
+    tracing::error!("{path}: {error}. Its sources stay, and are not tried again. Please report this.");
+}
+
 /// Counts a segment that cannot be rewritten because one of its blocks is not decoded to the rows from which it was encoded.
 pub(crate) fn report_source(error: &Error) {
     MISMATCHES.fetch_add(1, Ordering::Relaxed);

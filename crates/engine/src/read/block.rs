@@ -10,6 +10,7 @@ use crate::stream::reader::ReadContext;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_codec::batch::{self, BatchColumns, BatchError, BatchHeader, Rows};
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
@@ -54,6 +55,8 @@ pub(crate) struct Bounds {
     pub end: u64,
     /// Deletions that may cover rows.
     pub deletions: Vec<Arc<Deletion>>,
+    /// Counts the rows that are not wanted, where the reader asks for their number.
+    pub removed: Option<Arc<AtomicU64>>,
 }
 
 impl Bounds {
@@ -593,6 +596,9 @@ impl Block {
             self.row = *row as usize;
             !sift || bounds.admits(self.order, self.key(), self.symbol())
         }));
+        if let Some(removed) = &bounds.removed {
+            removed.fetch_add((count - picks.len()) as u64, Ordering::Relaxed);
+        }
         self.bounds = bounds;
         match self.order {
             Order::TimeReversed => picks.reverse(),

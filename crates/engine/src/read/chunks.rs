@@ -369,7 +369,7 @@ impl Chunks {
         let deletions = at.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
         block.empty();
         at.stream.unless_gone(at.space.log.read(granule, block.bytes_mut()))?;
-        let bounds = Bounds { after: None, end: source.end, deletions };
+        let bounds = Bounds { after: None, end: source.end, deletions, removed: None };
         block.load(&granule.span(), granule.sorted, bounds, (&mut source.filter, at), errors);
         source.done.push(sequences);
         self.sorting = Some((index, source.taken.len()));

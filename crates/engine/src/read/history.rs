@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::iter::once;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::{Granule, Snapshot};
 use tapedb_segment as segment;
@@ -113,9 +114,11 @@ impl History {
         history
     }
 
-    /// The messages of some granules, in order of time.
+    /// The messages of some granules, in order of time, to be sealed. Deleted ones are counted.
     pub fn of_granules(granules: impl IntoIterator<Item = Granule>) -> Self {
-        Self::of(granules.into_iter().map(Piece::Granule), Order::Time, None, u64::MAX)
+        let history = Self::of(granules.into_iter().map(Piece::Granule), Order::Time, None, u64::MAX);
+        lock(&history.budget).removed = Some(Arc::default());
+        history
     }
 
     /// The same for a reader that takes runs wherever it can: batches of columns are not made rows for it.
@@ -125,11 +128,21 @@ impl History {
     }
 
     /// The messages of some parts, in order of time, to be rewritten: each block is compared with the checksum of its content,
-    /// before deleted messages are left out.
+    /// before deleted messages are left out. These are counted.
     pub fn of_parts(parts: impl IntoIterator<Item = Arc<Part>>) -> Self {
         let history = Self::of(parts.into_iter().map(Piece::Segment), Order::Time, None, u64::MAX);
-        lock(&history.budget).verifies = true;
+        let mut budget = lock(&history.budget);
+        (budget.verifies, budget.removed) = (true, Some(Arc::default()));
+        drop(budget);
         history
+    }
+
+    /// How many messages were left out because they are deleted, of a history that counts them. `false`: or fewer, because
+    /// pieces were read in slices.
+    pub fn removed(&self) -> (u64, bool) {
+        let budget = lock(&self.budget);
+        let removed = budget.removed.as_ref().map_or(0, |removed| removed.load(Ordering::Relaxed));
+        (removed, removed == 0 || !budget.has_sliced)
     }
 
     /// The messages of one part from a sequence number on, in order of arrival.
@@ -542,7 +555,8 @@ impl Rest {
                 let times = (granule.time_min, granule.time_max);
                 let deletions = context.space.deletions_in_log(&sequences, times)?;
                 context.stream.unless_gone(context.space.log.read(&granule, block.bytes_mut()))?;
-                let bounds = Bounds { after: after_key.or(after), end, deletions };
+                let removed = budget.removed.clone();
+                let bounds = Bounds { after: after_key.or(after), end, deletions, removed };
                 block.load(&granule.span(), granule.sorted, bounds, (filter, context), errors);
                 *self = Self::Nothing;
                 Ok(Some(Loaded::Granule(granule)))

@@ -355,7 +355,7 @@ impl<'a> Search<'a> {
         // First: this fails for messages that have been sealed, which are then read in their segment.
         let deletions = context.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
         context.stream.unless_gone(context.space.log.read(granule, self.block.bytes_mut()))?;
-        let bounds = Bounds { after: None, end: self.ends[space], deletions };
+        let bounds = Bounds { after: None, end: self.ends[space], deletions, removed: None };
         let Self { block, filter, errors, .. } = self;
         block.load(&granule.span(), granule.sorted, bounds, (filter, context), &mut errors[space]);
         self.take_rows(space);

@@ -14,6 +14,8 @@ use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::reader::SegmentFile;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tapedb_segment::{self as segment, Segment, SegmentError, Selection};
 
 /// Limit of all whole blocks.
@@ -45,6 +47,10 @@ pub(crate) struct MergeBudget {
     /// Whether whole blocks are compared with the checksum of their content, or with the reference decoder where they have
     /// none, because the rows are rewritten.
     pub verifies: bool,
+    /// Where to count rows that are left out because they are deleted.
+    pub removed: Option<Arc<AtomicU64>>,
+    /// Whether a piece was read in slices: deleted rows may have been counted more than once.
+    pub has_sliced: bool,
 }
 
 /// Limits of memory and files.
@@ -92,6 +98,8 @@ impl MergeBudget {
             files: 0,
             limits,
             verifies: false,
+            removed: None,
+            has_sliced: false,
         }
     }
 
@@ -154,6 +162,7 @@ impl MergeBudget {
 
     /// A block to load rows into that are then cut.
     pub fn scratch(&mut self, order: Order) -> Block {
+        self.has_sliced = true;
         self.scratch.take().filter(|block| block.order() == order).unwrap_or_else(|| Block::new(order))
     }
 
@@ -192,7 +201,7 @@ impl MergeBudget {
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
         let end = if blocks.part.sequences.end <= end { u64::MAX } else { end };
-        let bounds = Bounds { after, end, deletions };
+        let bounds = Bounds { after, end, deletions, removed: self.removed.clone() };
         // Slices hold rows, and rows of another version are converted one by one.
         let has_columns = !is_other && !self.verifies && self.may_hold_whole();
         let checks_below = context.stream.is_untrusted().then(|| context.stream.dictionary.len());

@@ -166,7 +166,7 @@ impl Tail {
         context.space.note_consumed(position.sequence());
         // A batch that begins before the position has rows that have been returned.
         let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
-        let bounds = Bounds { after, end: self.end, deletions };
+        let bounds = Bounds { after, end: self.end, deletions, removed: None };
         self.block.load(&span, true, bounds, (filter, context), &mut self.errors);
         Ok(())
     }

@@ -40,7 +40,7 @@ use tapedb_codec::batch::{BatchBuilder, MAX_MESSAGE_BYTES, PushError, Rows};
 use tapedb_codec::dynamic::RecordValue;
 use tapedb_log::Hold;
 use tapedb_schema::Timestamp;
-use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentHeader, SegmentWriter};
+use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentError, SegmentHeader, SegmentWriter};
 
 /// Most bytes of new messages, including about 50 for each message beside its body. At most 32 MiB of them are in memory.
 pub const REWRITE_BYTES_MAX: u64 = 4 << 30;
@@ -482,6 +482,9 @@ impl Change<'_> {
         })?;
         let (_, written, proof) = writer.finish_with_proof()?;
         let (messages, bytes) = (written.messages, written.bytes);
+        if messages != self.staged.len() {
+            return Err(SegmentError::Incomplete { need: self.staged.len(), have: messages }.into());
+        }
         let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
         Ok(FilledSegment { content, lost: 0, written, proof })
     }

@@ -227,3 +227,44 @@ fn gather<const SIZE: usize>(cells: &[u32], base: i64, homes: &[u32], out: &mut 
     }
     out.extend(rest.iter().map(|home| number(*home)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strip(base: i64, offsets: [i64; 3]) -> Strip {
+        let mut strip = Strip { base, is_narrow: true, ..Strip::default() };
+        strip.offsets.iter_mut().enumerate().for_each(|(i, offset)| *offset = offsets[i % 3] as u32);
+        strip
+    }
+
+    /// Distances of strips from their column are 32 bits below 2^29, whatever offsets they have: sums of two, too.
+    #[test]
+    fn numbers_at_the_bound_of_their_distance_come_back() {
+        const COUNT: usize = 2 * GROUP + 5;
+        let most = (1i64 << OFFSET_BITS) - 1;
+        let offsets = [2 * most, -2 * most, 0];
+        for distance in [most - 1, most, most + 1, most + 2, 1 << 50] {
+            for distance in [distance, -distance] {
+                for base in [0, i64::MAX, i64::MIN] {
+                    let strips = [base, base.wrapping_add(distance), base].map(|base| strip(base, offsets));
+                    let mut near = Near::default();
+                    near.begin(COUNT);
+                    for (place, strip) in (0..COUNT).step_by(GROUP).zip(&strips) {
+                        near.take(place, strip, GROUP.min(COUNT - place));
+                    }
+                    assert_eq!(near.is_near, distance.abs() <= most, "{distance}");
+                    let expected: Vec<i64> =
+                        (0..COUNT).map(|i| strips[i / GROUP].value(i % GROUP)).collect();
+                    let found: Vec<i64> = (0..COUNT).map(|place| near.value(place)).collect();
+                    assert_eq!(found, expected, "{distance} from {base}");
+                    let (homes, mut gathered) = ((0..COUNT as u32).collect::<Vec<_>>(), Vec::new());
+                    near.append_homes(&homes, &mut gathered);
+                    near.append_range(3..COUNT, &mut gathered);
+                    assert_eq!(gathered[..COUNT], expected, "{distance} from {base}");
+                    assert_eq!(gathered[COUNT..], expected[3..], "{distance} from {base}");
+                }
+            }
+        }
+    }
+}

@@ -505,6 +505,27 @@ mod tests {
     }
 
     #[test]
+    fn frames_hold_the_greatest_body_symbol_and_claim() {
+        for bytes in [0, 1, BITS_24 - 1, BITS_24] {
+            for (type_id, symbol) in [(0, 0), (TYPE_ID_MAX, BITS_24 as u32), (1, 1 << 23)] {
+                let expected = Frame::Message { bytes: bytes as usize, type_id, symbol };
+                assert_eq!(Frame::parse(message(bytes as usize, type_id, symbol)), expected);
+            }
+        }
+        // One more of any is another frame.
+        for (bytes, type_id, symbol) in [(1 << 24, 5, 6), (7, TYPE_ID_MAX + 1, 6), (7, 5, 1 << 24)] {
+            let frame = Frame::Message { bytes, type_id, symbol };
+            assert_ne!(Frame::parse(message(bytes, type_id, symbol)), frame);
+        }
+        // A claim is a part of a ring, and owners are counted from 1.
+        let (lines, owner) = (RING_BYTES_MAX / LINE, PUBLISHERS_MAX);
+        assert!(lines <= BITS_24 + 1 && owner < 0xff);
+        let claim = claimed(owner, RING_BYTES_MAX - LINE);
+        assert_eq!(Frame::parse(claim), Frame::Claimed { owner, lines: lines - 1 });
+        assert_eq!(Frame::parse(pad(RING_BYTES_MAX - LINE)), Frame::Pad { lines: lines - 1 });
+    }
+
+    #[test]
     fn claims_and_padding_are_no_messages() {
         assert_eq!(Frame::parse(claimed(3, 128)), Frame::Claimed { owner: 3, lines: 2 });
         assert_eq!(Frame::parse(pad(640)), Frame::Pad { lines: 10 });

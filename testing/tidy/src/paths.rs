@@ -1,5 +1,5 @@
 //! The files that pages name: each `file.rs` in backticks exists, under the whole path that the page gives. A page may leave out
-//! folders at the front, and `src`.
+//! folders at the front, and `src`. And the tests that `docs/TESTING.md` names: each `name_of_a_test` is a function, a module or a file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,6 +17,24 @@ pub fn named(page: &str) -> Vec<(usize, &str)> {
         found.extend(spans.filter(|span| is_file(span)).map(|span| (index + 1, span)));
     }
     found
+}
+
+/// The names of several words in a page's code spans, with their lines: on a page about tests these are tests, or targets of fuzzing.
+pub fn tests_named(page: &str) -> Vec<(usize, &str)> {
+    let is_name = |span: &str| {
+        span.contains('_') && span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let lines = page.lines().enumerate();
+    let spans = lines.flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |span| (index + 1, span)));
+    spans.filter(|(_, span)| is_name(span)).collect()
+}
+
+/// Whether a function or a module of this name is defined in a file.
+pub fn defines(content: &str, name: &str) -> bool {
+    content.match_indices(name).any(|(at, _)| {
+        let is_end = !content[at + name.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        is_end && ["fn ", "mod "].iter().any(|keyword| content[..at].ends_with(keyword))
+    })
 }
 
 fn is_file(span: &str) -> bool {
@@ -60,6 +78,26 @@ mod tests {
         assert_eq!(faults("see\n`log/head.rs`", &ends), ["line 2: there is no file log/head.rs"]);
         assert_eq!(faults("`og/tail.rs`", &ends), ["line 1: there is no file og/tail.rs"]);
         assert_eq!(faults("`a.rs b.rs` `tail.md` tail2.rs", &ends), [""; 0]);
+    }
+
+    #[test]
+    fn names_of_tests_are_found_where_they_are_defined() {
+        let page = "`a_test`, `file.rs` `Sums::fits`\n`two_b`";
+        assert_eq!(tests_named(page), [(1, "a_test"), (2, "two_b")]);
+        assert!(defines("fn a_test() {", "a_test") && defines("pub mod a_test;", "a_test"));
+        assert!(!defines("fn a_test_of() {} // a_test", "a_test"));
+    }
+
+    #[test]
+    fn the_page_about_tests_names_tests_that_exist() {
+        let root = tree::root();
+        let page = tree::read(&root.join("docs/TESTING.md"));
+        let files: Vec<_> = tree::files(&root, "rs").iter().map(|path| tree::read(path)).collect();
+        let named = tests_named(&page);
+        assert!(named.len() > 40, "{named:?}");
+        let missing = named.into_iter().filter(|(_, name)| !files.iter().any(|content| defines(content, name)));
+        let missing: Vec<_> = missing.map(|(line, name)| format!("line {line}: there is no {name}")).collect();
+        assert!(missing.is_empty(), "{}", missing.join("\n"));
     }
 
     #[test]

@@ -224,6 +224,36 @@ proptest! {
     }
 }
 
+/// Cells of each width hold the greatest difference that takes it, and one more takes the next width.
+#[test]
+fn differences_at_the_bounds_of_their_widths_come_back() {
+    let layouts = layouts("message M { i: i64, u: u64?, s: i32, t: u32 }");
+    for (width, greatest) in [(1, 0xff), (2, 0xffff), (4, 0xffff_ffff), (8, u64::MAX)] {
+        for range in [greatest - 1, greatest, greatest.wrapping_add(1)] {
+            for least in [i64::MIN, -1, 0, i64::MAX.wrapping_sub(range as i64)] {
+                let i64s = [least, least.wrapping_add(range as i64), least];
+                let u64s = [least as u64, 0, (least as u64).saturating_add(range)];
+                let i32s = [i32::MIN, i32::MIN.wrapping_add(range as i32), i32::MAX];
+                let u32s = [0, range as u32, 0];
+                let columns = [
+                    InputColumn::new("i", &i64s[..]),
+                    InputColumn::nullable("u", &u64s[..], &[true, false, true][..]),
+                    InputColumn::new("s", &i32s[..]),
+                    InputColumn::new("t", &u32s[..]),
+                ];
+                let batch = compare(&layouts, &columns, &i64s, &u32s);
+                let header = BatchHeader::parse(&batch).unwrap();
+                // The entries of the fields are behind the columns of times and symbols.
+                let entry = HEADER_BYTES + 3 * usize::from(header.time_width + header.symbol_width);
+                let is_ordered = least.checked_add_unsigned(range).is_some();
+                if range == greatest && is_ordered {
+                    assert_eq!(batch[entry + at::WIDTH], width, "{range:#x} from {least}");
+                }
+            }
+        }
+    }
+}
+
 /// The batch of the format page.
 fn golden_batch() -> Vec<u8> {
     let layouts = layouts("message Tick { price: f64, size: u32?, note: string }");

@@ -13,8 +13,8 @@
 use crate::damage::Flaw;
 use crate::decimals::Form;
 use crate::encoding::{
-    COUNT_MAX, EncodingError, FloatHabit, Habit, IntEncoding, Tier, decode_f32s, decode_f64s, decode_ints,
-    decode_ints_in, decode_strings, encode_f32s_again, encode_f64s_again, encode_ints_again, encode_strings,
+    COUNT_MAX, EncodingError, Float, FloatHabit, Habit, IntEncoding, Tier, decode_floats, decode_ints,
+    decode_ints_in, decode_strings, encode_floats_again, encode_ints_again, encode_strings,
 };
 use crate::level::Level;
 use crate::simd::widest;
@@ -115,9 +115,9 @@ pub(crate) fn difference(kind: u8, values: &[i64], other: &[i64], ends: &[u32]) 
     difference
 }
 
-/// Appends `f64`s.
-pub(crate) fn write_f64s(
-    values: &[f64],
+/// Appends floats.
+pub(crate) fn write_floats<F: Float>(
+    values: &[F],
     ends: &[u32],
     tier: Tier,
     habit: &mut FloatHabit,
@@ -125,21 +125,7 @@ pub(crate) fn write_f64s(
 ) {
     out.push(FLOATS);
     put_pieces(values.len(), ends, out, |range, ends, out| {
-        encode_f64s_again(&values[range], ends, tier, habit, out);
-    });
-}
-
-/// Appends `f32`s.
-pub(crate) fn write_f32s(
-    values: &[f32],
-    ends: &[u32],
-    tier: Tier,
-    habit: &mut FloatHabit,
-    out: &mut Vec<u8>,
-) {
-    out.push(FLOATS);
-    put_pieces(values.len(), ends, out, |range, ends, out| {
-        encode_f32s_again(&values[range], ends, tier, habit, out);
+        encode_floats_again(&values[range], ends, tier, habit, out);
     });
 }
 
@@ -328,46 +314,29 @@ fn get_pieces<T: Copy>(
     nothing_left(bytes)
 }
 
-/// Replaces `out` by the wanted ones of encoded floats, which `get` decodes.
-pub(crate) fn get_floats<T: Copy>(
+/// Replaces `out` by the wanted ones of encoded floats. `piece` is memory.
+pub(crate) fn get_floats<F: Float>(
     bytes: &[u8],
     level: &Level,
-    scratch: &mut Vec<T>,
-    out: &mut Vec<T>,
-    get: impl Fn(&[u8], usize, &[u32], &mut Vec<T>) -> Result<(), EncodingError>,
+    piece: &mut Vec<F>,
+    out: &mut Vec<F>,
 ) -> Result<(), Flaw> {
-    get_pieces(bytes, level, scratch, out, get)?;
+    get_pieces(bytes, level, piece, out, decode_floats)?;
     level.compact(out);
     Ok(())
 }
 
-/// Replaces `out` by the wanted bits of floats of `width` bytes.
-pub(crate) fn get_float_bits(
+/// Replaces `out` by the bits of the wanted ones of encoded floats. `floats` is memory.
+pub(crate) fn get_float_bits<F: Float>(
     bytes: &[u8],
-    width: u32,
     level: &Level,
-    scratch: &mut Scratch,
+    floats: &mut Vec<F>,
     out: &mut Vec<i64>,
 ) -> Result<(), Flaw> {
     out.clear();
-    if width == 8 {
-        let (mut all, mut piece) = (std::mem::take(&mut scratch.f64s), Vec::new());
-        let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f64s);
-        if done.is_ok() {
-            level.compact(&mut all);
-        }
-        out.extend(all.iter().map(|value| value.to_bits() as i64));
-        scratch.f64s = all;
-        return done;
-    }
-    let (mut all, mut piece) = (std::mem::take(&mut scratch.f32s), Vec::new());
-    let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f32s);
-    if done.is_ok() {
-        level.compact(&mut all);
-    }
-    out.extend(all.iter().map(|value| i64::from(value.to_bits())));
-    scratch.f32s = all;
-    done
+    get_floats(bytes, level, &mut Vec::new(), floats)?;
+    out.extend(floats.iter().map(|value| value.bits() as i64));
+    Ok(())
 }
 
 /// Adds the difference to the other column's values of the same rows.
@@ -495,12 +464,11 @@ mod tests {
     fn floats_that_end_early_are_refused_where_some_are_wanted() {
         let bits: Vec<f64> = (0..300).map(|i| f64::from(i).sqrt()).collect();
         let mut bytes = Vec::new();
-        encode_f64s_again(&bits, &[300], Tier::Hot, &mut FloatHabit::default(), &mut bytes);
-        for width in [8, 4] {
-            let some = Level { all: false, keep: vec![100..200, 290..300], ..whole(300, &[300]) };
-            let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-            assert!(get_float_bits(&bytes[..1], width, &some, &mut scratch, &mut out).is_err());
-        }
+        encode_floats_again(&bits, &[300], Tier::Hot, &mut FloatHabit::default(), &mut bytes);
+        let some = Level { all: false, keep: vec![100..200, 290..300], ..whole(300, &[300]) };
+        let mut out = Vec::new();
+        assert!(get_float_bits(&bytes[..1], &some, &mut Vec::<f64>::new(), &mut out).is_err());
+        assert!(get_float_bits(&bytes[..1], &some, &mut Vec::<f32>::new(), &mut out).is_err());
     }
 
     #[test]

@@ -4,9 +4,7 @@ use crate::block::Block;
 use crate::column::{self, Scratch};
 use crate::damage::{Damage, Flaw};
 use crate::decimals;
-use crate::encoding::{
-    COUNT_MAX, GROUP, Strip, Strips, decode_f32s, decode_f64s, decode_ints, decode_ints_at,
-};
+use crate::encoding::{COUNT_MAX, Float, GROUP, Strip, Strips, decode_ints, decode_ints_at};
 use crate::feed::{DecimalFeed, Feed, Follows};
 use crate::level::Level;
 use crate::plan::ColumnKind;
@@ -270,9 +268,11 @@ impl<'a> Columns<'a> {
             column::DECIMALS if kind == ColumnKind::Decimal64 => {
                 decimals::read(bytes, level, &mut scratch.ints, &mut scratch.more, out)
             }
-            column::FLOATS if matches!(kind, ColumnKind::F32 | ColumnKind::F64) => {
-                let width = if kind == ColumnKind::F64 { 8 } else { 4 };
-                column::get_float_bits(bytes, width, level, scratch, out)
+            column::FLOATS if kind == ColumnKind::F64 => {
+                column::get_float_bits(bytes, level, &mut scratch.f64s, out)
+            }
+            column::FLOATS if kind == ColumnKind::F32 => {
+                column::get_float_bits(bytes, level, &mut scratch.f32s, out)
             }
             column::AGAINST | column::PREVIOUS if may_follow => {
                 return self.following(column, tag, bytes, level, scratch, out);
@@ -343,35 +343,20 @@ impl<'a> Columns<'a> {
         read
     }
 
-    /// Replaces `out` by the wanted values of a column that is stored as floats. `false`: it is stored as numbers.
-    pub fn f64s(
+    /// Replaces `out` by the wanted values of a column that is stored as floats. `false`: it is stored as numbers. `piece` is
+    /// memory.
+    pub fn floats<F: Float>(
         &self,
         column: usize,
         level: &Level,
-        scratch: &mut Scratch,
-        out: &mut Vec<f64>,
+        piece: &mut Vec<F>,
+        out: &mut Vec<F>,
     ) -> Result<bool, Damage> {
         let (tag, bytes) = self.required(column)?;
         if tag != column::FLOATS {
             return Ok(false);
         }
-        let read = column::get_floats(bytes, level, &mut scratch.f64s, out, decode_f64s);
-        read.map(|()| true).map_err(|flaw| self.damage(column, flaw))
-    }
-
-    /// [`Self::f64s`] of four bytes each.
-    pub fn f32s(
-        &self,
-        column: usize,
-        level: &Level,
-        scratch: &mut Scratch,
-        out: &mut Vec<f32>,
-    ) -> Result<bool, Damage> {
-        let (tag, bytes) = self.required(column)?;
-        if tag != column::FLOATS {
-            return Ok(false);
-        }
-        let read = column::get_floats(bytes, level, &mut scratch.f32s, out, decode_f32s);
+        let read = column::get_floats(bytes, level, piece, out);
         read.map(|()| true).map_err(|flaw| self.damage(column, flaw))
     }
 

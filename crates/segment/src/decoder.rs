@@ -759,8 +759,8 @@ impl Decoder {
             return Ok(());
         }
         let are_read = match kind {
-            ColumnKind::F64 => columns.f64s(column.into(), level, &mut self.scratch, &mut out.f64s)?,
-            ColumnKind::F32 => columns.f32s(column.into(), level, &mut self.scratch, &mut out.f32s)?,
+            ColumnKind::F64 => columns.floats(column.into(), level, &mut self.scratch.f64s, &mut out.f64s)?,
+            ColumnKind::F32 => columns.floats(column.into(), level, &mut self.scratch.f32s, &mut out.f32s)?,
             _ => false,
         };
         if are_read {

@@ -83,7 +83,10 @@ impl fmt::Display for SegmentError {
                  encoding: {mismatch}"
             ),
             Self::Incomplete { need, have } => {
-                write!(f, "segment is not written, for it would have {have} messages, and its sources have {need}")
+                write!(
+                    f,
+                    "segment is not written, for it would have {have} messages, and its sources have {need}"
+                )
             }
             Self::Unknown { what, need, have } => write!(f, "no {what} {have}: there are {need}"),
         }

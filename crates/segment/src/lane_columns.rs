@@ -254,8 +254,7 @@ mod tests {
                         near.take(place, strip, GROUP.min(COUNT - place));
                     }
                     assert_eq!(near.is_near, distance.abs() <= most, "{distance}");
-                    let expected: Vec<i64> =
-                        (0..COUNT).map(|i| strips[i / GROUP].value(i % GROUP)).collect();
+                    let expected: Vec<i64> = (0..COUNT).map(|i| strips[i / GROUP].value(i % GROUP)).collect();
                     let found: Vec<i64> = (0..COUNT).map(|place| near.value(place)).collect();
                     assert_eq!(found, expected, "{distance} from {base}");
                     let (homes, mut gathered) = ((0..COUNT as u32).collect::<Vec<_>>(), Vec::new());

@@ -400,11 +400,11 @@ impl Shredder<'_, '_> {
             match (kind, decimals) {
                 (ColumnKind::F64, _) => {
                     let floats: Vec<f64> = values.iter().map(|bits| f64::from_bits(*bits as u64)).collect();
-                    column::write_f64s(&floats, ends, tier, &mut habit.floats, out);
+                    column::write_floats(&floats, ends, tier, &mut habit.floats, out);
                 }
                 (ColumnKind::F32, _) => {
                     let floats: Vec<f32> = values.iter().map(|bits| f32::from_bits(*bits as u32)).collect();
-                    column::write_f32s(&floats, ends, tier, &mut habit.floats, out);
+                    column::write_floats(&floats, ends, tier, &mut habit.floats, out);
                 }
                 (_, Some(decimals)) => {
                     out.push(column::DECIMALS);

@@ -25,7 +25,8 @@ pub fn tests_named(page: &str) -> Vec<(usize, &str)> {
         span.contains('_') && span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
     let lines = page.lines().enumerate();
-    let spans = lines.flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |span| (index + 1, span)));
+    let spans =
+        lines.flat_map(|(index, line)| line.split('`').skip(1).step_by(2).map(move |span| (index + 1, span)));
     spans.filter(|(_, span)| is_name(span)).collect()
 }
 
@@ -95,8 +96,10 @@ mod tests {
         let files: Vec<_> = tree::files(&root, "rs").iter().map(|path| tree::read(path)).collect();
         let named = tests_named(&page);
         assert!(named.len() > 40, "{named:?}");
-        let missing = named.into_iter().filter(|(_, name)| !files.iter().any(|content| defines(content, name)));
-        let missing: Vec<_> = missing.map(|(line, name)| format!("line {line}: there is no {name}")).collect();
+        let missing =
+            named.into_iter().filter(|(_, name)| !files.iter().any(|content| defines(content, name)));
+        let missing: Vec<_> =
+            missing.map(|(line, name)| format!("line {line}: there is no {name}")).collect();
         assert!(missing.is_empty(), "{}", missing.join("\n"));
     }
 

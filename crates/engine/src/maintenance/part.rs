@@ -88,7 +88,9 @@ pub(crate) fn write_segment(
                     mismatch,
                     (1, "It is not written: its source stays, and is not tried again."),
                 ),
-                Err(FillError::Write(error @ SegmentError::Incomplete { .. })) => report_incomplete(&path, error),
+                Err(FillError::Write(error @ SegmentError::Incomplete { .. })) => {
+                    report_incomplete(&path, error)
+                }
                 _ => {}
             }
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
@@ -357,7 +359,8 @@ mod tests {
 
     #[test]
     fn a_segment_that_has_not_as_many_messages_as_its_sources_gets_no_name() {
-        for (known, leaves_out_damage) in [(MESSAGES + 1, false), (MESSAGES - 1, false), (MESSAGES + 1, true)] {
+        for (known, leaves_out_damage) in [(MESSAGES + 1, false), (MESSAGES - 1, false), (MESSAGES + 1, true)]
+        {
             let (part, names) = write(known, leaves_out_damage);
             let error = part.unwrap_err();
             assert!(error.is_unfaithful() && error.to_string().contains("would have 900"), "{error}");

@@ -9,6 +9,7 @@ use super::habit::Habit;
 use super::ints::{IntEncoding, decode_ints, encode_ints_again};
 use super::packed::{self, Packed};
 use super::{COUNT_MAX, EncodingError, Tier, cold};
+use pco::data_types::Number;
 
 /// What was chosen for a column of floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,11 +50,16 @@ const INTEGER_ORIGIN: f64 = 6_755_399_441_055_744.0;
 const SAMPLE: usize = 64;
 
 /// The two sizes of floats.
-trait Float: Copy + Default {
+pub trait Float: Number + Default {
+    /// Bytes of one.
     const BYTES: usize;
+    /// The same number.
     fn widen(self) -> f64;
+    /// The nearest number.
     fn narrow(value: f64) -> Self;
+    /// Its bits.
     fn bits(self) -> u64;
+    /// The number that has these bits.
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -94,75 +100,8 @@ impl Float for f32 {
 /// # Panics
 ///
 /// As [`encode_ints_again`].
-pub fn encode_f64s(values: &[f64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode_f64s_again(values, runs, tier, &mut FloatHabit::default(), out)
-}
-
-/// [`encode_f64s`] of a column that comes block after block, as [`encode_ints_again`].
-///
-/// # Panics
-///
-/// As [`encode_ints_again`].
-pub fn encode_f64s_again(
-    values: &[f64],
-    runs: &[u32],
-    tier: Tier,
-    habit: &mut FloatHabit,
-    out: &mut Vec<u8>,
-) -> FloatEncoding {
-    encode(values, runs, tier, habit, out, cold::encode)
-}
-
-/// Replaces `out` by the `count` values that [`encode_f64s`] wrote with the same `runs`.
-///
-/// # Errors
-///
-/// When the bytes are not such a column. What `out` holds then is of no use.
-pub fn decode_f64s(
-    bytes: &[u8],
-    count: usize,
-    runs: &[u32],
-    out: &mut Vec<f64>,
-) -> Result<(), EncodingError> {
-    decode(bytes, count, runs, out, |bytes, out| cold::decode(bytes, 1, count, out))
-}
-
-/// [`encode_f64s`] for `f32`.
-///
-/// # Panics
-///
-/// As [`encode_ints_again`].
-pub fn encode_f32s(values: &[f32], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode_f32s_again(values, runs, tier, &mut FloatHabit::default(), out)
-}
-
-/// [`encode_f64s_again`] for `f32`.
-///
-/// # Panics
-///
-/// As [`encode_ints_again`].
-pub fn encode_f32s_again(
-    values: &[f32],
-    runs: &[u32],
-    tier: Tier,
-    habit: &mut FloatHabit,
-    out: &mut Vec<u8>,
-) -> FloatEncoding {
-    encode(values, runs, tier, habit, out, cold::encode)
-}
-
-/// Replaces `out` by the `count` values that [`encode_f32s`] wrote with the same `runs`.
-///
-/// # Errors
-///
-/// As [`decode_f64s`].
-pub fn decode_f32s(
-    bytes: &[u8],
-    count: usize,
-    runs: &[u32],
-    out: &mut Vec<f32>,
-) -> Result<(), EncodingError> {
-    decode(bytes, count, runs, out, |bytes, out| cold::decode(bytes, 1, count, out))
+pub fn encode_floats<F: Float>(values: &[F], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
+    encode_floats_again(values, runs, tier, &mut FloatHabit::default(), out)
 }
 
 /// What is remembered of a column of floats.
@@ -191,24 +130,28 @@ impl Chosen {
     }
 }
 
-fn encode<F: Float>(
+/// [`encode_floats`] of a column that comes block after block, as [`encode_ints_again`].
+///
+/// # Panics
+///
+/// As [`encode_ints_again`].
+pub fn encode_floats_again<F: Float>(
     values: &[F],
     runs: &[u32],
     tier: Tier,
     habit: &mut FloatHabit,
     out: &mut Vec<u8>,
-    pco: impl Fn(&[F]) -> Option<Vec<u8>>,
 ) -> FloatEncoding {
     let start = out.len();
     if let Some(chosen) = habit.chosen.usual().filter(|_| tier == Tier::Hot) {
-        let content = encode_content(values, chosen, runs, tier, &mut habit.ints, &pco);
+        let content = encode_content(values, chosen, runs, tier, &mut habit.ints);
         if let Some(content) = content.filter(|bytes| habit.chosen.holds(values.len(), bytes.len())) {
             out.push(chosen.encoding() as u8);
             out.extend(content);
             return chosen.encoding();
         }
     }
-    let (chosen, content) = smallest(values, runs, tier, &mut habit.ints, &pco);
+    let (chosen, content) = smallest(values, runs, tier, &mut habit.ints);
     out.push(chosen.encoding() as u8);
     out.extend(content);
     habit.chosen.learn(chosen, values.len(), out.len() - start - 1);
@@ -221,14 +164,13 @@ fn smallest<F: Float>(
     runs: &[u32],
     tier: Tier,
     habit: &mut Habit<IntEncoding>,
-    pco: &impl Fn(&[F]) -> Option<Vec<u8>>,
 ) -> (Chosen, Vec<u8>) {
     let decimal = Scale::of(values).map(Chosen::Decimal);
     let pcodec = (tier == Tier::Cold).then_some(Chosen::Pco);
     let mut best = (Chosen::Bits, Vec::new());
     for chosen in [Some(Chosen::Bits), decimal, pcodec].into_iter().flatten() {
         let mut fresh = Habit::default();
-        let Some(content) = encode_content(values, chosen, runs, tier, &mut fresh, pco) else { continue };
+        let Some(content) = encode_content(values, chosen, runs, tier, &mut fresh) else { continue };
         if best.1.is_empty() || content.len() < best.1.len() {
             best = (chosen, content);
             *habit = fresh;
@@ -244,7 +186,6 @@ fn encode_content<F: Float>(
     runs: &[u32],
     tier: Tier,
     habit: &mut Habit<IntEncoding>,
-    pco: &impl Fn(&[F]) -> Option<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     match chosen {
         Chosen::Bits => {
@@ -254,16 +195,20 @@ fn encode_content<F: Float>(
             Some(out)
         }
         Chosen::Decimal(scale) => Some(encode_decimals(values, scale, runs, tier, habit)),
-        Chosen::Pco => pco(values),
+        Chosen::Pco => cold::encode(values),
     }
 }
 
-fn decode<F: Float>(
+/// Replaces `out` by the `count` values that [`encode_floats`] wrote with the same `runs`.
+///
+/// # Errors
+///
+/// When the bytes are not such a column. What `out` holds then is of no use.
+pub fn decode_floats<F: Float>(
     bytes: &[u8],
     count: usize,
     runs: &[u32],
     out: &mut Vec<F>,
-    pco: impl Fn(&[u8], &mut Vec<F>) -> Result<(), EncodingError>,
 ) -> Result<(), EncodingError> {
     if count > COUNT_MAX {
         return Err(EncodingError::Shape { what: "values of a column", need: COUNT_MAX, have: count });
@@ -273,7 +218,7 @@ fn decode<F: Float>(
     match FloatEncoding::of(bytes) {
         Some(FloatEncoding::Bits) => decode_bits(&mut reader, count, runs, out),
         Some(FloatEncoding::Decimal) => decode_decimals(&mut reader, count, runs, out),
-        Some(FloatEncoding::Pco) => pco(reader.rest(), out),
+        Some(FloatEncoding::Pco) => cold::decode(reader.rest(), 1, count, out),
         None => Err(EncodingError::UnknownTag { offset: 0, tag }),
     }
 }
@@ -416,9 +361,9 @@ mod tests {
 
     fn check(values: &[f64]) -> (FloatEncoding, usize) {
         let mut bytes = Vec::new();
-        let encoding = encode_f64s(values, &[], Tier::Hot, &mut bytes);
-        let mut out = Vec::new();
-        decode_f64s(&bytes, values.len(), &[], &mut out).unwrap();
+        let encoding = encode_floats(values, &[], Tier::Hot, &mut bytes);
+        let mut out = Vec::<f64>::new();
+        decode_floats(&bytes, values.len(), &[], &mut out).unwrap();
         assert!(values.iter().zip(&out).all(|(a, b)| a.to_bits() == b.to_bits()), "{values:?}");
         assert_eq!((values.len(), FloatEncoding::of(&bytes)), (out.len(), Some(encoding)));
         (encoding, bytes.len())
@@ -447,9 +392,9 @@ mod tests {
     #[test]
     fn prices_in_32_bits_are_decimals_too() {
         let values: Vec<f32> = (0..5_000).map(|i| (10_000 + i % 100) as f32 / 100.0).collect();
-        let (mut bytes, mut out) = (Vec::new(), Vec::new());
-        assert_eq!(encode_f32s(&values, &[], Tier::Hot, &mut bytes), FloatEncoding::Decimal);
-        decode_f32s(&bytes, values.len(), &[], &mut out).unwrap();
+        let (mut bytes, mut out) = (Vec::new(), Vec::<f32>::new());
+        assert_eq!(encode_floats(&values, &[], Tier::Hot, &mut bytes), FloatEncoding::Decimal);
+        decode_floats(&bytes, values.len(), &[], &mut out).unwrap();
         assert_eq!(out, values);
     }
 
@@ -482,9 +427,9 @@ mod tests {
         fn any_bits_come_back(bits in prop::collection::vec(any::<u64>(), 0..400), cold in any::<bool>()) {
             let values: Vec<f64> = bits.iter().map(|&bits| f64::from_bits(bits)).collect();
             let tier = if cold { Tier::Cold } else { Tier::Hot };
-            let (mut bytes, mut out) = (Vec::new(), Vec::new());
-            encode_f64s(&values, &[], tier, &mut bytes);
-            decode_f64s(&bytes, values.len(), &[], &mut out).unwrap();
+            let (mut bytes, mut out) = (Vec::new(), Vec::<f64>::new());
+            encode_floats(&values, &[], tier, &mut bytes);
+            decode_floats(&bytes, values.len(), &[], &mut out).unwrap();
             prop_assert_eq!(out.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), bits);
         }
 
@@ -496,14 +441,14 @@ mod tests {
         ) {
             let mut values: Vec<f64> = cents.iter().map(|&cents| f64::from(cents) / 100.0).collect();
             values[0] = f64::NAN;
-            let (mut bytes, mut out) = (Vec::new(), Vec::new());
-            encode_f64s(&values, &[], Tier::Hot, &mut bytes);
-            prop_assert!(decode_f64s(&bytes[..cut.index(bytes.len())], values.len(), &[], &mut out).is_err());
+            let (mut bytes, mut out) = (Vec::new(), Vec::<f64>::new());
+            encode_floats(&values, &[], Tier::Hot, &mut bytes);
+            prop_assert!(decode_floats(&bytes[..cut.index(bytes.len())], values.len(), &[], &mut out).is_err());
             for (at, byte) in flips {
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
             }
-            if decode_f64s(&bytes, values.len(), &[], &mut out).is_ok() {
+            if decode_floats(&bytes, values.len(), &[], &mut out).is_ok() {
                 prop_assert_eq!(out.len(), values.len());
             }
         }

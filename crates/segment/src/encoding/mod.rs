@@ -28,10 +28,7 @@ mod strips;
 
 pub use bits::{decode_bits, encode_bits};
 pub use error::EncodingError;
-pub use floats::{
-    FloatEncoding, FloatHabit, decode_f32s, decode_f64s, encode_f32s, encode_f32s_again, encode_f64s,
-    encode_f64s_again,
-};
+pub use floats::{Float, FloatEncoding, FloatHabit, decode_floats, encode_floats, encode_floats_again};
 pub(crate) use former::misread;
 pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;

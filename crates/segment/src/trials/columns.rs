@@ -2,8 +2,8 @@
 
 use super::Random;
 use crate::encoding::{
-    EncodingError, GROUP, Strip, Strips, decode_f32s, decode_f64s, decode_ints, decode_ints_at,
-    decode_ints_in, decode_strings,
+    EncodingError, GROUP, Strip, Strips, decode_floats, decode_ints, decode_ints_at, decode_ints_in,
+    decode_strings,
 };
 use crate::reference;
 use std::ops::Range;
@@ -108,10 +108,10 @@ fn strips(bytes: &[u8], count: usize, ends: &[u32], expected: &Option<Vec<i64>>)
 /// When they differ.
 pub fn floats(bytes: &[u8], count: usize, ends: &[u32], width: usize) -> Option<Vec<i64>> {
     let expected = reference::floats(bytes, count, ends, width).ok();
-    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    let (mut wide, mut narrow) = (Vec::<f64>::new(), Vec::<f32>::new());
     let done = match width {
-        8 => decode_f64s(bytes, count, ends, &mut wide),
-        _ => decode_f32s(bytes, count, ends, &mut narrow),
+        8 => decode_floats(bytes, count, ends, &mut wide),
+        _ => decode_floats(bytes, count, ends, &mut narrow),
     };
     let wide = wide.iter().map(|value| value.to_bits() as i64);
     let out: Vec<i64> = wide.chain(narrow.iter().map(|value| i64::from(value.to_bits()))).collect();

@@ -2,7 +2,7 @@
 //! `testing/targets/tests/it/segment_trials.rs`, where random schemas are.
 
 use super::*;
-use crate::encoding::{FloatEncoding, Tier, encode_bits, encode_f32s, encode_f64s, encode_strings};
+use crate::encoding::{FloatEncoding, Tier, encode_bits, encode_floats, encode_strings};
 use crate::reference;
 
 #[test]
@@ -65,8 +65,8 @@ fn floats_come_back_to_the_bit() {
         };
         for tier in [Tier::Hot, Tier::Cold] {
             let mut bytes = [Vec::new(), Vec::new()];
-            chosen.insert(encode_f64s(&wide, &ends, tier, &mut bytes[0]));
-            chosen.insert(encode_f32s(&narrow, &ends, tier, &mut bytes[1]));
+            chosen.insert(encode_floats(&wide, &ends, tier, &mut bytes[0]));
+            chosen.insert(encode_floats(&narrow, &ends, tier, &mut bytes[1]));
             at_every_level(|level| {
                 let back = floats(&bytes[0], wide.len(), &ends, 8).expect("the reference decodes");
                 assert!(

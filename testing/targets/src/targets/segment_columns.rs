@@ -1,7 +1,7 @@
 //! Bytes of one column: the decoder of segments against the reference, in every way that a column is read.
 
 use crate::Target;
-use tapedb_segment::encoding::{Tier, encode_f32s, encode_f64s, encode_strings};
+use tapedb_segment::encoding::{Tier, encode_floats, encode_strings};
 use tapedb_segment::trials::{Column, Random, at_every_level, every_encoding, floats, integers, texts};
 
 /// See the module.
@@ -51,13 +51,13 @@ fn seed(number: u64) -> Vec<u8> {
             let mut all = every_encoding(&values, &ends);
             bytes = all.swap_remove(random.below(all.len()));
         }
-        1 => drop(encode_f64s(
+        1 => drop(encode_floats(
             &values.iter().map(|n| *n as f64 / 100.0).collect::<Vec<f64>>(),
             &ends,
             tier,
             &mut bytes,
         )),
-        2 => drop(encode_f32s(
+        2 => drop(encode_floats(
             &values.iter().map(|n| *n as f32 / 8.0).collect::<Vec<f32>>(),
             &ends,
             tier,

@@ -13,8 +13,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of a row's header: time, sequence number, symbol, record type, length of the body; little-endian, without gaps.
 pub(crate) const ROW_BYTES: usize = 26;
-/// Headers that are laid out at once before they are summed.
-const ROWS_AT_ONCE: usize = 128;
+/// Headers that are laid out at once before they are summed: they fit the nearest cache.
+const ROWS_AT_ONCE: usize = 512;
 
 impl<'a> Source<'a> {
     /// The rows with the lengths of their bodies.
@@ -62,9 +62,10 @@ impl Block {
 pub(crate) fn lay_out((row, length): (RowHeader, u32), out: &mut [u8; ROW_BYTES]) {
     out[..8].copy_from_slice(&row.time.to_le_bytes());
     out[8..16].copy_from_slice(&row.sequence.to_le_bytes());
-    out[16..20].copy_from_slice(&row.symbol.to_le_bytes());
-    out[20..22].copy_from_slice(&row.type_id.to_le_bytes());
-    out[22..].copy_from_slice(&length.to_le_bytes());
+    // Few wide stores: the symbol, the record type, the lower half of the length.
+    let word = u64::from(row.symbol) | u64::from(row.type_id) << 32 | u64::from(length) << 48;
+    out[16..24].copy_from_slice(&word.to_le_bytes());
+    out[24..].copy_from_slice(&((length >> 16) as u16).to_le_bytes());
 }
 
 fn checksum(mut headers: impl Iterator<Item = (RowHeader, u32)>, bodies: &[u8]) -> u64 {
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_the_page() {
         assert_eq!(slow(b"123456789"), 0xae8b_1486_0a79_9888, "the check value of CRC-64/NVME");
-        for count in [0, 1, 127, 128, 129, 300] {
+        for count in [0, 1, 127, 128, 511, 512, 513, 1_500] {
             let row = |i: u64| RowHeader {
                 time: i as i64 - 7,
                 sequence: i << 40,

@@ -12,6 +12,7 @@ use crate::level::Level;
 use crate::order::{Lane, NO_HOME, Order};
 use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::rows::Rows;
+use crate::scatter::Bodies;
 use crate::together::{Memory, Together, Wanted};
 use crate::values::ColumnValues;
 use std::ops::Range;
@@ -70,6 +71,8 @@ pub struct Decoder {
     /// Of columns that are decoded together: strips, and values that do not come in strips.
     strips: Vec<Strip>,
     buffers: Vec<Vec<i64>>,
+    /// Bodies that are compared.
+    compared: Vec<u8>,
 }
 
 /// A part of a column.
@@ -113,8 +116,34 @@ impl Decoder {
         selection: &Selection<'_>,
         rows: &mut Rows,
     ) -> Result<(), Damage> {
+        self.rows_or_compare(plan, block, selection, (rows, None)).map(|_| ())
+    }
+
+    /// [`Self::rows`] of all rows, whose bodies have to be `expected`, one after the other. `Some`: whether they are. They
+    /// were compared as they were decoded, a few at a time, and `rows` has everything but them. `None`: `rows` has them,
+    /// and they have not been compared.
+    ///
+    /// # Errors
+    /// As [`Self::rows`].
+    pub(crate) fn compare_bodies(
+        &mut self,
+        plan: &Plan,
+        block: &Block,
+        expected: &[u8],
+        rows: &mut Rows,
+    ) -> Result<Option<bool>, Damage> {
+        self.rows_or_compare(plan, block, &Selection::default(), (rows, Some(expected)))
+    }
+
+    fn rows_or_compare(
+        &mut self,
+        plan: &Plan,
+        block: &Block,
+        selection: &Selection<'_>,
+        (rows, expected): (&mut Rows, Option<&[u8]>),
+    ) -> Result<Option<bool>, Damage> {
         rows.clear();
-        let done = self.read_rows(plan, block, selection, rows);
+        let done = self.read_rows(plan, block, selection, (rows, expected));
         if done.is_err() || rows.lanes.is_empty() {
             rows.clear();
             rows.times.clear();
@@ -127,26 +156,26 @@ impl Decoder {
         plan: &Plan,
         block: &Block,
         selection: &Selection<'_>,
-        rows: &mut Rows,
-    ) -> Result<(), Damage> {
+        (rows, expected): (&mut Rows, Option<&[u8]>),
+    ) -> Result<Option<bool>, Damage> {
         let head = block.head();
         if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
-            return Ok(());
+            return Ok(None);
         }
         self.order.select(block, selection, &mut self.scratch)?;
         if self.order.wanted.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
         let plain = plain_group(plan, head);
         if let Some(group) = plain.filter(|_| is_inside && self.order.wants_few(head.count)) {
-            return self.read_few(group, block, rows);
+            return self.read_few(group, block, rows).map(|()| None);
         }
         let (first, end) = self.read_all_headers(block, selection, rows)?;
         let is_all = self.order.wants_all(head.count) && (first, end) == (0, head.count);
         let is_gathered = is_all && head.groups.len() == 1 && self.order.lanes.len() <= LANES_GATHERED;
         if let Some(group) = plain.filter(|_| is_gathered) {
-            return self.read_plain(group, block, rows);
+            return self.read_plain(group, block, (rows, expected));
         }
         self.split(head, (first, end));
         if is_all {
@@ -156,7 +185,7 @@ impl Decoder {
         }
         self.measure(plan, block)?;
         self.lay_out(block, is_all, rows)?;
-        self.place(plan, block, rows)
+        self.place(plan, block, rows).map(|()| None)
     }
 
     /// Replaces `rows` by the wanted rows of a block without their bodies, which are empty then, for a reader that takes
@@ -258,8 +287,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// All rows of a block of one record type whose bodies are fields side by side.
-    fn read_plain(&mut self, plan: &GroupPlan, block: &Block, rows: &mut Rows) -> Result<(), Damage> {
+    /// All rows of a block of one record type whose bodies are fields side by side. If bodies are expected, whether they are
+    /// these: `rows` then has none.
+    fn read_plain(
+        &mut self,
+        plan: &GroupPlan,
+        block: &Block,
+        (rows, expected): (&mut Rows, Option<&[u8]>),
+    ) -> Result<Option<bool>, Damage> {
         let (head, stride) = (block.head(), plan.root.fixed);
         let (need, have) = (u64::from(head.body_bytes), u64::from(stride) * u64::from(head.count));
         if need != have {
@@ -267,19 +302,26 @@ impl Decoder {
         }
         rows.stride = Some(stride);
         std::mem::swap(&mut rows.homes, &mut self.order.homes);
-        if rows.bodies.len() < have as usize {
-            rows.bodies.resize(have as usize, 0);
-        }
         self.whole_lanes(0);
         if self.groups.is_empty() {
             self.groups.push(GroupTools::default());
         }
-        let columns = Columns { block, group: 0 };
-        Assembler::new(plan, columns, &mut self.groups[0].tools, head.body_bytes as usize).place_plain(
-            &self.level,
-            &rows.homes,
-            &mut rows.bodies[..have as usize],
-        )
+        let mut are_equal = true;
+        let out = match expected {
+            Some(expected) => {
+                Bodies::Compared { expected, memory: &mut self.compared, are_equal: &mut are_equal }
+            }
+            None => {
+                if rows.bodies.len() < have as usize {
+                    rows.bodies.resize(have as usize, 0);
+                }
+                Bodies::All(&mut rows.bodies[..have as usize])
+            }
+        };
+        let (columns, tools) = (Columns { block, group: 0 }, &mut self.groups[0].tools);
+        let mut assembler = Assembler::new(plan, columns, tools, head.body_bytes as usize);
+        assembler.place_plain(&self.level, &rows.homes, out)?;
+        Ok(expected.map(|_| are_equal))
     }
 
     /// The rows of few symbols out of a block of one record type whose bodies are fields side by side: nothing but the

@@ -343,32 +343,77 @@ fn interleave(cells: &[Cells; 4], index: usize, quads: &mut Quads) {
     );
 }
 
+/// Where bodies side by side go.
+pub(crate) enum Bodies<'b> {
+    /// All of them, one after the other.
+    All(&'b mut [u8]),
+    /// Some at a time into memory that stays in the nearest cache, where they are compared with all bodies as they have to be.
+    Compared { expected: &'b [u8], memory: &'b mut Vec<u8>, are_equal: &'b mut bool },
+}
+
+/// Bytes of bodies that are compared at once.
+const COMPARED: usize = 1 << 14;
+
 /// [`scatter`] for bodies of `stride` bytes side by side: the value of body `i` is at the low half of
 /// `homes[i]`. Writing one body after the other is faster than sending values to distant ones, as long as all columns fit a
-/// cache near by.
+/// cache near by. The template is written first, unless it is of zeros and `None`.
 pub(crate) fn gather(
     columns: &mut [Varying],
     cellar: &mut Cellar,
     ends: &[u32],
-    (homes, stride): (&[u32], usize),
-    out: &mut [u8],
+    (homes, template): (&[u32], &[u8]),
+    out: Bodies<'_>,
 ) {
+    let stride = template.len();
     if stride == 0 {
         return;
     }
     let sections = sections(columns);
     let fours: Vec<usize> = sections.iter().flat_map(|section| fours(columns, section)).collect();
     cellar.fill(columns, &fours, ends, homes.len());
+    for section in &sections {
+        let cells = &mut cellar.cells[section.clone()];
+        if columns[section.start].width != 8 || !cells.iter().all(|cells| cells.is_narrow) {
+            cells.iter_mut().for_each(|cells| cells.widen(homes.len()));
+        }
+    }
+    match out {
+        Bodies::All(out) => put(columns, &sections, cellar, (homes, template), out),
+        Bodies::Compared { expected, memory, are_equal } => {
+            let rows = (COMPARED / stride).max(1);
+            memory.resize(rows * stride, 0);
+            *are_equal = expected.len() == homes.len() * stride;
+            for (homes, expected) in homes.chunks(rows).zip(expected.chunks(rows * stride)) {
+                let out = &mut memory[..homes.len() * stride];
+                put(columns, &sections, cellar, (homes, template), out);
+                *are_equal &= out == expected;
+            }
+        }
+    }
+}
+
+/// Writes bodies whose columns are in the cells.
+fn put(
+    columns: &[Varying],
+    sections: &[std::ops::Range<usize>],
+    cellar: &Cellar,
+    (homes, template): (&[u32], &[u8]),
+    out: &mut [u8],
+) {
+    let stride = template.len();
+    let slots: u32 = columns.iter().map(|column| column.width).sum();
+    if slots as usize != stride {
+        out.chunks_exact_mut(stride).for_each(|body| body.copy_from_slice(template));
+    }
     let mut quads = &cellar.quads[..];
     for section in sections {
         let Varying { offset, width, .. } = columns[section.start];
-        let (of_section, rest) = quads.split_at(self::fours(columns, &section).count());
+        let (of_section, rest) = quads.split_at(fours(columns, section).count());
         quads = rest;
-        let cells = &mut cellar.cells[section];
+        let cells = &cellar.cells[section.clone()];
         let at = (offset as usize, stride);
         if width != 8 || !cells.iter().all(|cells| cells.is_narrow) {
-            for (k, cells) in cells.iter_mut().enumerate() {
-                cells.widen(homes.len());
+            for (k, cells) in cells.iter().enumerate() {
                 gather_one(&cells.wide, (at.0 + 8 * k, stride), width as usize, homes, out);
             }
             continue;

@@ -7,7 +7,7 @@ use crate::damage::Damage;
 use crate::feed::{Feed, Follows, Varying};
 use crate::level::Level;
 use crate::plan::{ColumnKind, FieldNode, Node, Null, RecordNode};
-use crate::scatter::{Template, gather, scatter};
+use crate::scatter::{Bodies, Template, gather, scatter};
 use crate::spaced::Spaced;
 use std::mem::take;
 
@@ -237,26 +237,22 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Writes all bodies of a record type that [is plain](RecordNode::is_plain), one after the other; the values of body
-    /// `i` stand in the columns at the low half of `homes[i]`.
-    pub fn place_plain(&mut self, level: &Level, homes: &[u32], out: &mut [u8]) -> Result<(), Damage> {
+    /// Writes or compares all bodies of a record type that [is plain](RecordNode::is_plain), one after the other; the values of
+    /// body `i` stand in the columns at the low half of `homes[i]`.
+    pub fn place_plain(&mut self, level: &Level, homes: &[u32], out: Bodies<'_>) -> Result<(), Damage> {
         let node = &self.plan.root;
         self.claim(0, level.count, node.fixed as usize)?;
-        let (stride, mut is_stamped) = (node.fixed as usize, false);
-        let (mut template, mut varying) = (vec![0; stride], Vec::with_capacity(node.fields.len()));
+        let (mut template, mut varying) =
+            (vec![0; node.fixed as usize], Vec::with_capacity(node.fields.len()));
         let cuts = column::cuts(level);
         for field in &node.fields {
             if let Node::Leaf { column, kind, width } = field.node {
                 let slot = (field.offset, width);
-                is_stamped |=
-                    !self.feed((column, kind), slot, (level, &cuts), &mut template, &mut varying)?;
+                self.feed((column, kind), slot, (level, &cuts), &mut template, &mut varying)?;
             }
         }
         self.find_leaders(node, level, &mut varying)?;
-        if is_stamped {
-            out.chunks_exact_mut(stride).for_each(|body| body.copy_from_slice(&template));
-        }
-        gather(&mut varying, &mut self.tools.cellar, &level.ends, (homes, stride), out);
+        gather(&mut varying, &mut self.tools.cellar, &level.ends, (homes, &template), out);
         let done = self.check(&varying);
         self.keep_memory(varying);
         done

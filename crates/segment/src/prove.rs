@@ -389,7 +389,8 @@ mod tests {
     #[test]
     fn one_wrong_field_is_found_wherever_it_is() {
         const COUNT: usize = 3_000;
-        let layouts = Layouts::new("message M { price: i64, size: u8, volume: u32 }".parse().unwrap()).unwrap();
+        let layouts =
+            Layouts::new("message M { price: i64, size: u8, volume: u32 }".parse().unwrap()).unwrap();
         let plan = Plan::new(layouts);
         let message = |i: u64| {
             let mut body = (i as i64 / 3).to_le_bytes().to_vec();
@@ -409,7 +410,8 @@ mod tests {
         assert_eq!((written.blocks, written.mismatches), (1, 0));
         // The end of the first piece and the beginning of the second, the last row.
         let piece = (1 << 14) / 13;
-        for (row, byte) in [(0, 0), (piece - 1, 8), (piece, 0), (piece, 12), (COUNT - 1, 12), (COUNT - 1, 7)] {
+        for (row, byte) in [(0, 0), (piece - 1, 8), (piece, 0), (piece, 12), (COUNT - 1, 12), (COUNT - 1, 7)]
+        {
             let mut wrong = messages.clone();
             wrong[row].1[byte] ^= 1;
             let (mut builder, mut bytes) = (BlockBuilder::new(BlockOptions::default()), Vec::new());

@@ -34,8 +34,10 @@ const SMALL_BYTES: u64 = 8 << 20;
 pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let _waiting = context.space.seal_queue.wait();
     let (_maintenance, helped) = hold_or_help(context);
-    // A deletion or a rename of the stream holds it too: nothing is written to files of another stream with the name.
+    // A deletion, a rename and a change of the schema hold it too: nothing is written to files of another stream with the name,
+    // and nothing of a new version of the schema is sealed as of an old one.
     context.stream.check_not_deleted()?;
+    context.stream.check_not_outdated()?;
     if context.space.writer.roll()? {
         // Rolling makes messages visible for which loaders still wait.
         context.stream.notify();
@@ -401,4 +403,38 @@ fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
     let mut tiers = run.iter().filter_map(|part| tier_of(part));
     let first = tiers.next();
     tiers.all(|tier| Some(tier) == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Stale;
+    use crate::{Access, Database, MessageColumns, StreamOptions, Symbols};
+    use tapedb_log::MemoryStorage;
+
+    fn database() -> Database {
+        let storage = Arc::new(MemoryStorage::new());
+        Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap()
+    }
+
+    /// A caller may have waited while the schema was changed.
+    #[test]
+    fn messages_of_a_new_schema_are_not_sealed_as_of_an_old_one() {
+        let db = database();
+        let schema = "message M { n: i64 }".parse().unwrap();
+        let old = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+        let new = db.change_schema("s", "message M { n: i64, more: i64? }".parse().unwrap()).unwrap();
+        let mut loader = new.loader().unwrap();
+        let columns = MessageColumns::new("M", &[7], Symbols::One("A")).field("n", &[1i64][..]);
+        loader.append_columns(&columns.field("more", &[5i64][..])).unwrap();
+        loader.close().unwrap();
+        let (stream, writer) = (&*old.state.reader, &**old.state.writer().unwrap());
+        let sealed = seal_all(MaintenanceContext { stream, writer, space: &writer.spaces[0] });
+        assert!(matches!(sealed, Err(Error::Stale(Stale::Outdated { .. }))), "{sealed:?}");
+        assert_eq!(new.seal().unwrap(), 1);
+        let mut cursor = new.cursor().open().unwrap();
+        let message = cursor.next().unwrap().unwrap();
+        let more = new.layouts().decode(message.type_id(), message.body()).unwrap().fields[1].clone();
+        assert_eq!(more, tapedb_codec::dynamic::Value::Int(5));
+    }
 }

@@ -174,6 +174,13 @@ impl Space {
         *noted = failure.map(Error::to_string);
     }
 
+    /// Records that the maintenance thread panicked.
+    pub fn note_panic(&self) {
+        let what = "maintenance has ended by a panic, which is a defect: please report it. Messages can be written and read; when the \
+                    database is opened again, maintenance continues";
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.into());
+    }
+
     /// Why maintenance fails; `None` while it works.
     pub fn maintenance_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();

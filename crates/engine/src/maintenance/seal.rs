@@ -18,6 +18,7 @@ use crate::space::seal_queue::{Taken, Written};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
 use tapedb_log::{CompleteFile, Granule};
@@ -51,15 +52,21 @@ pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
 /// Holds the space's maintenance. While another thread holds it and seals, this one seals files beside it; returns how many
 /// messages.
 fn hold_or_help(context: MaintenanceContext<'_>) -> (MutexGuard<'_, ()>, u64) {
-    let mut helped = 0;
+    let helped = Arc::new(AtomicU64::new(0));
     loop {
         if let Some(held) = context.space.try_hold_maintenance() {
-            return (held, helped);
+            return (held, helped.load(Ordering::Relaxed));
         }
-        let taken = if has_two_processors() { take(context) } else { None };
-        let Some(taken) = taken else { return (context.space.hold_maintenance(), helped) };
+        // A thread that stops maintenance waits for the leader alone.
+        let may_help = has_two_processors() && !context.space.is_interrupted();
+        let taken = if may_help { take(context) } else { None };
+        let Some(taken) = taken else {
+            // The leader has committed what it could.
+            let held = context.space.hold_maintenance();
+            return (held, helped.load(Ordering::Relaxed));
+        };
         let part = write(context, (&taken.file, &taken.sequences), &mut Pace::helping());
-        helped += taken.finish_helped(part);
+        taken.finish_helped(part, &helped);
     }
 }
 
@@ -104,11 +111,13 @@ fn seal_together(
     pace: &mut Pace<'_>,
 ) -> Result<Option<u64>, Error> {
     let queue = &context.space.seal_queue;
+    let leftovers = Leftovers(context);
     queue.open(context.stream.definition.schema_version, context.space.catalog().sealed);
-    // The oldest one is this thread's.
-    let first = take(context);
     let mut beside = pace.beside();
     let led = thread::scope(|scope| {
+        let closing = queue.closing();
+        // The oldest one is this thread's.
+        let first = take(context);
         let work = || {
             while let Some(taken) = take(context) {
                 let part = write(context, (&taken.file, &taken.sequences), &mut beside);
@@ -120,41 +129,52 @@ fn seal_together(
         let thread =
             has_thread.then(|| thread::Builder::new().name("tapedb-seal".into()).spawn_scoped(scope, work));
         let led = lead(context, first, pace);
-        queue.close();
+        drop(closing);
         if let Some(Ok(thread)) = thread {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
         led
     });
     pace.note_beside(&beside);
-    // There is something left only where a file before it could not be sealed.
-    for left in queue.end() {
-        if let Ok(Some(part)) = left.part {
-            discard(context, &part);
-        }
-    }
+    drop(leftovers);
     led
 }
 
+/// When it is dropped, also by a panic, what the queue holds is discarded: there is something only where a file before it could not be
+/// sealed.
+struct Leftovers<'a>(MaintenanceContext<'a>);
+
+impl Drop for Leftovers<'_> {
+    fn drop(&mut self) {
+        for left in self.0.space.seal_queue.end() {
+            if let Ok(Some(part)) = left.part {
+                discard(self.0, &part);
+            }
+        }
+    }
+}
+
 /// Seals files, and commits what all threads have written, in order: parts follow each other without holes. Returns the number
-/// of messages; `None`: the work was stopped.
+/// of messages; `None`: the work was stopped. Where only the work of another thread was, its file is left to the next call.
 fn lead<'a>(
     context: MaintenanceContext<'a>,
     first: Option<Taken<'a>>,
     pace: &mut Pace<'_>,
 ) -> Result<Option<u64>, Error> {
     let queue = &context.space.seal_queue;
-    let (mut next, mut messages, mut files) = (first, 0, 0);
+    let (mut next, mut messages, mut files, mut is_stopped) = (first, 0, 0, false);
     loop {
         if let Some(taken) = next.take() {
             let part = write(context, (&taken.file, &taken.sequences), pace);
+            is_stopped |= matches!(part, Ok(None));
             taken.finish(part);
             files += 1;
         }
+        let unless_stopped = |messages: u64| (!is_stopped).then_some(messages);
         while let Some(written) = queue.written_at(context.space.catalog().sealed) {
             match commit_written(context, written)? {
                 Some(count) => messages += count,
-                None => return Ok(None),
+                None => return Ok(unless_stopped(messages)),
             }
         }
         let is_enough = pace.is_in_background() && (files >= FILES_AT_ONCE || !queue.is_shared());
@@ -168,7 +188,7 @@ fn lead<'a>(
         match queue.wait_for(context.space.catalog().sealed) {
             Some(written) => match commit_written(context, written)? {
                 Some(count) => messages += count,
-                None => return Ok(None),
+                None => return Ok(unless_stopped(messages)),
             },
             None => return Ok(Some(messages)),
         }
@@ -211,14 +231,23 @@ fn write(
 /// Commits the segment of a file, and removes the file; returns the number of messages that no other thread counts, or `None` if the
 /// work was stopped.
 fn commit_written(context: MaintenanceContext<'_>, written: Written) -> Result<Option<u64>, Error> {
-    let Written { sequences, part, is_helped } = written;
+    let Written { sequences, part, helper } = written;
     part.as_ref().err().inspect(|error| context.space.refused.note(sequences.start, error));
     let Some(part) = part? else { return Ok(None) };
     let messages = part.messages();
-    if commit(context, part, &[])? {
+    let is_committed = commit(context, part, &[])?;
+    let counted = if is_committed { messages } else { 0 };
+    let counted_here = match helper {
+        Some(helper) => {
+            helper.fetch_add(counted, Ordering::Relaxed);
+            0
+        }
+        None => counted,
+    };
+    if is_committed {
         trim(context, sequences.end)?;
     }
-    Ok(Some(if is_helped { 0 } else { messages }))
+    Ok(Some(counted_here))
 }
 
 /// Lets tests seal small files in two threads too. Nothing else uses it.
@@ -409,12 +438,82 @@ fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
 mod tests {
     use super::*;
     use crate::error::Stale;
-    use crate::{Access, Database, MessageColumns, StreamOptions, Symbols};
+    use crate::space::Space;
+    use crate::{Access, Database, MessageColumns, Stream, StreamOptions, Symbols};
+    use std::sync::atomic::AtomicBool;
     use tapedb_log::MemoryStorage;
+    use tapedb_segment::fault::with_fault;
+
+    /// Rows of a file: more than a block has, and several steps after it.
+    const ROWS: u64 = 70_000;
 
     fn database() -> Database {
         let storage = Arc::new(MemoryStorage::new());
         Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap()
+    }
+
+    fn space_of(stream: &Stream) -> Arc<Space> {
+        stream.state.writer().unwrap().spaces[0].clone()
+    }
+
+    /// Appends these rows, and completes the log file.
+    fn append_file(stream: &Stream) {
+        let times: Vec<i64> = (0..ROWS as i64).collect();
+        let mut loader = stream.loader().unwrap();
+        let columns = MessageColumns::new("M", &times, Symbols::One("A")).field("n", &times);
+        loader.append_columns(&columns).unwrap();
+        loader.close().unwrap();
+        space_of(stream).writer.roll().unwrap();
+    }
+
+    fn wait_until(is: impl Fn() -> bool) {
+        while !is() {
+            thread::yield_now();
+        }
+    }
+
+    /// The helper is in the middle of its file when the schema is to be changed, and stops: its change waits for the caller
+    /// that leads, which has promised to seal all.
+    #[test]
+    fn a_caller_seals_what_an_interrupted_helper_has_left() {
+        if !has_two_processors() {
+            return;
+        }
+        let db = database();
+        let schema = "message M { n: i64 }".parse().unwrap();
+        let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+        (0..3).for_each(|_| append_file(&stream));
+        let space = space_of(&stream);
+        let [leads, helps] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        thread::scope(|scope| {
+            let (leads_now, helps_now) = (leads.clone(), helps.clone());
+            let leader = scope.spawn(|| {
+                let in_block = move |_: bool, _: &mut Vec<u8>| {
+                    leads_now.store(true, Ordering::SeqCst);
+                    wait_until(|| helps_now.load(Ordering::SeqCst));
+                };
+                with_fault(in_block, || stream.seal())
+            });
+            wait_until(|| leads.load(Ordering::SeqCst));
+            let (helps_now, interrupted) = (helps.clone(), space.clone());
+            let helper = scope.spawn(|| {
+                let in_block = move |_: bool, _: &mut Vec<u8>| {
+                    if !helps_now.swap(true, Ordering::SeqCst) {
+                        wait_until(|| interrupted.is_interrupted());
+                    }
+                };
+                with_fault(in_block, || stream.seal())
+            });
+            wait_until(|| helps.load(Ordering::SeqCst));
+            let changed = "message M { n: i64, more: i64? }".parse().unwrap();
+            db.change_schema("s", changed).unwrap();
+            assert_eq!(leader.join().unwrap().unwrap(), 3 * ROWS);
+            assert_eq!(space.catalog().sealed, 3 * ROWS);
+            match helper.join().unwrap() {
+                Ok(sealed) => assert_eq!(sealed, 0),
+                Err(error) => assert!(matches!(error, Error::Stale(Stale::Outdated { .. })), "{error}"),
+            }
+        });
     }
 
     /// A caller may have waited while the schema was changed.

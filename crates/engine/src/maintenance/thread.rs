@@ -64,8 +64,23 @@ impl Drop for Maintenance {
     }
 }
 
+/// Notes where maintenance has ended by a panic: nothing is sealed from then on, which is seen otherwise when the disk is full.
+struct NotingPanic<'a>(&'a Shared);
+
+impl Drop for NotingPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let streams = self.0.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for writer in streams.iter().filter_map(|(_, writer)| writer.upgrade()) {
+                writer.spaces.iter().for_each(|space| space.note_panic());
+            }
+        }
+    }
+}
+
 impl Shared {
     fn run(&self) {
+        let _noting = NotingPanic(self);
         while !self.is_stopped() {
             let seen = self.wake.count();
             if self.run_round() {

@@ -4,14 +4,15 @@
 //! order. Others take files while the queue is open: a thread that the leader has started, and callers that wait for the leader.
 //!
 //! Always true: files are taken in order and without holes, from where the log was sealed when the queue was opened. A file that
-//! was taken is being written, or what was written is here until the leader takes it.
+//! was taken is being written, or what was written is here until the leader takes it. After a file that was not sealed no other is
+//! taken: nothing behind it can be put into the manifest. When the leader is done, or panics, the queue is closed and empty.
 
 use crate::error::Error;
 use crate::space::catalog::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tapedb_log::CompleteFile;
 
 /// See the module.
@@ -42,8 +43,8 @@ pub(crate) struct Written {
     pub sequences: Range<u64>,
     /// The segment, which is not in the manifest; `None`: the work was stopped.
     pub part: Result<Option<Part>, Error>,
-    /// Whether a caller that waits for the leader wrote and counts it.
-    pub is_helped: bool,
+    /// Where a caller that waits for the leader, and wrote it, counts its messages once they are committed.
+    pub helper: Option<Arc<AtomicU64>>,
 }
 
 /// A file that a thread has taken. Dropped without [`Taken::finish`] it counts as stopped.
@@ -54,8 +55,12 @@ pub(crate) struct Taken<'a> {
     /// Its messages that are not sealed.
     pub sequences: Range<u64>,
     part: Result<Option<Part>, Error>,
-    is_helped: bool,
+    helper: Option<Arc<AtomicU64>>,
 }
+
+/// Closes the queue when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Closing<'a>(&'a SealQueue);
 
 /// Counts a caller that waits, until it is dropped.
 #[derive(Debug)]
@@ -82,13 +87,7 @@ impl SealQueue {
         }
         state.next = file.next_sequence;
         state.writing += 1;
-        Some(Taken {
-            queue: self,
-            file,
-            sequences: next..file.next_sequence,
-            part: Ok(None),
-            is_helped: false,
-        })
+        Some(Taken { queue: self, file, sequences: next..file.next_sequence, part: Ok(None), helper: None })
     }
 
     /// Whether other threads than the calling one, which writes nothing, have taken files.
@@ -119,6 +118,11 @@ impl SealQueue {
     /// No thread takes a file after it.
     pub fn close(&self) {
         self.lock().open_for = None;
+    }
+
+    /// Closes the queue when it is dropped, also where the leader panics: the others end then, instead of going on without it.
+    pub fn closing(&self) -> Closing<'_> {
+        Closing(self)
     }
 
     /// Closes the queue, waits for the threads that write, and gives what they have written.
@@ -153,11 +157,9 @@ impl Taken<'_> {
         self.part = part;
     }
 
-    /// The same by a caller that waits for the leader. Returns the number of messages, which the leader does not count.
-    pub fn finish_helped(mut self, part: Result<Option<Part>, Error>) -> u64 {
-        let messages = part.as_ref().map_or(0, |part| part.as_ref().map_or(0, Part::messages));
-        (self.part, self.is_helped) = (part, true);
-        messages
+    /// The same by a caller that waits for the leader: what is committed of it is added to `count`, and the leader does not count it.
+    pub fn finish_helped(mut self, part: Result<Option<Part>, Error>, count: &Arc<AtomicU64>) {
+        (self.part, self.helper) = (part, Some(count.clone()));
     }
 }
 
@@ -166,9 +168,18 @@ impl Drop for Taken<'_> {
         let part = std::mem::replace(&mut self.part, Ok(None));
         let mut state = self.queue.lock();
         state.writing -= 1;
-        let written = Written { sequences: self.sequences.clone(), part, is_helped: self.is_helped };
+        if !matches!(part, Ok(Some(_))) {
+            state.open_for = None;
+        }
+        let written = Written { sequences: self.sequences.clone(), part, helper: self.helper.take() };
         state.written.insert(self.sequences.start, written);
         self.queue.changed.notify_all();
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -221,6 +232,7 @@ mod tests {
         let (first, second) = (queue.take(1, files).unwrap(), queue.take(1, files).unwrap());
         drop(first);
         second.finish(part(10..20));
+        assert!(queue.take(1, files).is_none(), "nothing behind it can be committed");
         let left = queue.end();
         assert!(matches!(left[0], Written { part: Ok(None), .. }));
         assert_eq!((left.len(), left[1].sequences.clone()), (2, 10..20));
@@ -230,5 +242,18 @@ mod tests {
         assert!(queue.is_waited_for());
         drop(waiting);
         assert!(!queue.is_waited_for());
+    }
+
+    #[test]
+    fn a_leader_that_panics_closes_the_queue() {
+        let queue = SealQueue::default();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _closing = queue.closing();
+            queue.open(1, 0);
+            drop(queue.take(1, files).unwrap());
+            std::panic::resume_unwind(Box::new("a defect"));
+        }));
+        assert!(panicked.is_err() && queue.take(1, files).is_none());
+        assert_eq!(queue.end().len(), 1);
     }
 }

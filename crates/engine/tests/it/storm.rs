@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use tapedb_engine::{Database, Durability, Stream, StreamOptions};
+use tapedb_engine::{Database, Durability, Stream, StreamOptions, two_threads};
 use tapedb_schema::Timestamp;
 
 const STREAMS: [&str; 2] = ["async", "sync"];
@@ -52,6 +52,10 @@ pub fn child(path: &Path) {
             report(&format!("truncating {stream} {from} {} {}", next[stream][0], next[stream][1]));
             streams[stream].truncate(Timestamp(from as i64)).unwrap();
             report(&format!("truncated {stream} {from} {} {}", next[stream][0], next[stream][1]));
+        }
+        if random.chance(10) {
+            // Beside maintenance, with another thread: the kill comes between the files of several threads.
+            two_threads::force(|| streams[stream].seal()).unwrap();
         }
     }
 }

@@ -164,6 +164,7 @@ fn two_threads_that_seal_lose_nothing_either() {
         everywhere(Fault::Stop(Stop::Kill));
         everywhere(Fault::Stop(Stop::Power));
         everywhere(Fault::Fail(ErrorKind::Other));
+        everywhere(Fault::Fail(ErrorKind::StorageFull));
     });
 }
 

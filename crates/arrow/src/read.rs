@@ -11,7 +11,8 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::hint::black_box;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, SpaceRun, Stream};
 
@@ -125,6 +126,7 @@ impl BatchReader {
         record: &str,
         options: &ReadOptions,
     ) -> Result<Self, Error> {
+        keep_freed_memory();
         std::iter::once(&options.decimals)
             .chain(options.decimals_of.values())
             .try_for_each(|decimals| check(*decimals, record))?;
@@ -263,6 +265,17 @@ impl RecordBatchReader for BatchReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+}
+
+/// The largest block whose release tells glibc what sizes to keep is 32 MiB, with its header.
+const FREED_BYTES: usize = 31 << 20;
+
+/// Lets the system's allocator keep the memory of a batch for the next one. glibc returns large blocks to the system as soon as they
+/// are freed, until it has seen one freed that was larger; every page of the next batch is then a fault, which takes as long as
+/// filling it. This block is never written to, so it takes no memory; other allocators do not mind it.
+fn keep_freed_memory() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| drop(black_box(Vec::<u8>::with_capacity(FREED_BYTES))));
 }
 
 /// The columns of the messages' headers.

@@ -4,7 +4,7 @@ use crate::column::{ColumnHabit, write_ints};
 use crate::encoding::{Habit, Tier};
 use crate::error::SegmentError;
 use crate::follow::Field;
-use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, OWN, lanes as numbers, own};
+use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, OWN, lanes as numbers, own};
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plain;
@@ -277,21 +277,7 @@ impl BlockBuilder {
                 first_symbol: first.symbol,
             });
         }
-        let ((time_min, time_max), (sequence_min, sequence_max)) =
-            (source.times_of_ends(), source.sequence_bounds());
-        let head = Head {
-            count: source.len() as u32,
-            body_bytes: source.bodies.len() as u32,
-            time_min,
-            time_max,
-            sequence_min,
-            sequence_max,
-            content,
-            groups,
-            chunks: chunks.list,
-            ..Head::default()
-        };
-        head.write(out);
+        source.head(content, groups, chunks.list).write(out);
         out.extend_from_slice(&chunks.bytes);
     }
 }

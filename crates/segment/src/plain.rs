@@ -5,7 +5,7 @@
 
 use crate::column::{INTS, STRINGS};
 use crate::format::write_varint;
-use crate::head::{Chunk, Group, Head, OWN, crc32c, lanes as numbers, own};
+use crate::head::{Chunk, Group, OWN, crc32c, lanes as numbers, own};
 use crate::lanes::Lane;
 use crate::source::Source;
 use std::collections::BTreeMap;
@@ -36,21 +36,7 @@ pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) {
         let (count, lanes) = (rows.len() as u32, lanes.len() as u32);
         groups.push(Group { type_id, is_whole: true, count, lanes, first_symbol });
     }
-    let ((time_min, time_max), (sequence_min, sequence_max)) =
-        (source.times_of_ends(), source.sequence_bounds());
-    let head = Head {
-        count: source.len() as u32,
-        body_bytes: source.bodies.len() as u32,
-        time_min,
-        time_max,
-        sequence_min,
-        sequence_max,
-        content: Some(content),
-        groups,
-        chunks: columns.list,
-        ..Head::default()
-    };
-    head.write(out);
+    source.head(Some(content), groups, columns.list).write(out);
     out.extend_from_slice(&columns.bytes);
 }
 

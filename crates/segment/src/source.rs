@@ -1,5 +1,6 @@
 //! Rows before they are encoded: a column for each part of their headers, and their bodies one after the other.
 
+use crate::head::{Chunk, Group, Head};
 use crate::plan::{ColumnKind, Node, RecordNode};
 use crate::row::RowHeader;
 use crate::simd::widest;
@@ -228,6 +229,25 @@ impl<'a> Source<'a> {
         let first = self.sequences.first().copied().unwrap_or(0);
         let differing = |bits, (sequence, row): (&u64, u64)| bits | (sequence ^ first.wrapping_add(row));
         self.sequences.iter().zip(0..).fold(0, differing) == 0
+    }
+
+    /// The head of a block of these rows.
+    pub fn head(&self, content: Option<u64>, groups: Vec<Group>, chunks: Vec<Chunk>) -> Head {
+        let ((time_min, time_max), (sequence_min, sequence_max)) =
+            (self.times_of_ends(), self.sequence_bounds());
+        let (count, body_bytes) = (self.len() as u32, self.bodies.len() as u32);
+        Head {
+            count,
+            body_bytes,
+            time_min,
+            time_max,
+            sequence_min,
+            sequence_max,
+            content,
+            groups,
+            chunks,
+            ..Head::default()
+        }
     }
 
     /// Smallest and largest sequence number; 0 where there is no row.

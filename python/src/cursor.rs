@@ -52,7 +52,7 @@ struct Ahead {
     symbols: Vec<Vec<Option<Name>>>,
     /// What ended the block: raised when its messages have been returned.
     failure: Option<Failure>,
-    place: Place,
+    place: ReadPosition,
     is_over: bool,
 }
 
@@ -84,7 +84,7 @@ struct Block {
 }
 
 /// A position of the engine's cursor, and the last message of each space that was returned since.
-struct Place {
+struct ReadPosition {
     from: Position,
     passed: Vec<Passed>,
 }
@@ -97,7 +97,7 @@ struct Passed {
     sequence: u64,
 }
 
-impl Place {
+impl ReadPosition {
     fn new(from: Position) -> Self {
         Self { from, passed: Vec::new() }
     }
@@ -220,7 +220,7 @@ impl Cursor {
             bodies: Vec::new(),
             symbols: (0..names.len()).map(|_| Vec::new()).collect(),
             failure: None,
-            place: Place::new(position),
+            place: ReadPosition::new(position),
             is_over: false,
         };
         let reading = Reading { cursor, symbols: symbols(), streams: names };
@@ -296,7 +296,7 @@ impl Cursor {
                     names[id as usize] = Some(Name(name, None));
                 }
                 if let Some(position) = block.position.filter(|_| block.rows.is_empty()) {
-                    ahead.place = Place::new(position);
+                    ahead.place = ReadPosition::new(position);
                 }
                 (ahead.rows, ahead.bodies) = (block.rows, block.bodies);
                 (ahead.failure, ahead.is_over) = (block.failure, block.is_over);
@@ -441,7 +441,7 @@ impl Cursor {
             let mut ahead = self.ahead_detached();
             ahead.rows.clear();
             (ahead.failure, ahead.is_over) = (None, false);
-            ahead.place = Place::new(reading.cursor.position());
+            ahead.place = ReadPosition::new(reading.cursor.position());
             Ok::<_, Failure>(())
         })?)
     }

@@ -76,7 +76,7 @@ impl<T: Send + 'static> Cursor<T> {
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
         locked(&self.queue.state).is_wanted = false;
-        self.queue.room.notify_all();
+        self.queue.taken.notify_all();
     }
 }
 
@@ -84,7 +84,7 @@ impl<T> Drop for Cursor<T> {
 struct Queue<T> {
     state: Mutex<QueueState<T>>,
     /// Notified when there is space for another batch, or none is wanted.
-    room: Condvar,
+    taken: Condvar,
 }
 
 struct QueueState<T> {
@@ -103,7 +103,7 @@ impl<T> fmt::Debug for Queue<T> {
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         let state = QueueState { batches: VecDeque::new(), is_wanted: true, end: None, waker: None };
-        Self { state: Mutex::new(state), room: Condvar::new() }
+        Self { state: Mutex::new(state), taken: Condvar::new() }
     }
 }
 
@@ -111,7 +111,7 @@ impl<T> Queue<T> {
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Option<Vec<T>>, Error>> {
         let mut state = locked(&self.state);
         if let Some(batch) = state.batches.pop_front() {
-            self.room.notify_all();
+            self.taken.notify_all();
             return Poll::Ready(Ok(Some(batch)));
         }
         if let Some(end) = &mut state.end {
@@ -125,7 +125,7 @@ impl<T> Queue<T> {
     fn put(&self, batch: Vec<T>) -> bool {
         let mut state = locked(&self.state);
         while state.is_wanted && state.batches.len() >= BATCHES_MAX {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.batches.push_back(batch);
         wake(&mut state.waker);

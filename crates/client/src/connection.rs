@@ -379,10 +379,7 @@ impl Connection {
         match message {
             ToClient::Ping { number } => self.post(0, &ToServer::Pong { number: *number }),
             ToClient::Goodbye { failure } => {
-                return Err(format!(
-                    "the server closed the connection: {}",
-                    tapedb_codes::error::from_coded(failure)
-                ));
+                return Err(format!("the server closed the connection: {}", convert::reason(failure)));
             }
             _ => {}
         }

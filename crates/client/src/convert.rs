@@ -9,12 +9,15 @@ use tapedb_wire as wire;
 
 /// The error of a refused client, with the address, which the server does not know.
 pub(crate) fn refused(address: &Address, reason: wire::Coded) -> Error {
-    let place = address.to_string().into();
-    match error::from_coded(&reason) {
-        Error::Connection(ConnectionError::Refused { why, .. }) => {
-            Error::Connection(ConnectionError::Refused { place, why })
-        }
-        other => Error::Connection(ConnectionError::Refused { place, why: other.to_string() }),
+    let (place, why) = (address.to_string().into(), self::reason(&reason));
+    Error::Connection(ConnectionError::Refused { place, why })
+}
+
+/// Why a server refuses or disconnects a client, as text.
+pub(crate) fn reason(reason: &wire::Coded) -> String {
+    match error::from_coded(reason) {
+        Error::Connection(ConnectionError::Refused { why, .. }) => why,
+        other => other.to_string(),
     }
 }
 
@@ -30,8 +33,8 @@ pub(crate) fn io_error(error: Error) -> io::Error {
 }
 
 /// What the client has cached of a stream.
-pub(crate) fn cached(known: &engine::Known) -> wire::CachedStream {
-    let of_space = |space: &engine::KnownSpace| wire::CachedSpace {
+pub(crate) fn cached(known: &engine::CachedStream) -> wire::CachedStream {
+    let of_space = |space: &engine::CachedSpace| wire::CachedSpace {
         generation: space.generation,
         next_sequence: space.next_sequence,
     };

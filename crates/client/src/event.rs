@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn several_lost_connections_are_reported_as_one() {
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let listener = {
-            let told = told.clone();
-            Listener::new(move |event| locked(&told).push(event.to_string()))
+            let reported = reported.clone();
+            Listener::new(move |event| locked(&reported).push(event.to_string()))
         };
         let reporter = Arc::new(Reporter::new("tape://h:1".into(), Some(listener)));
         reporter.waiting("refused");
@@ -184,7 +184,7 @@ mod tests {
         other.lost("closed too");
         one.regained();
         assert_eq!(
-            *locked(&told),
+            *locked(&reported),
             [
                 "waiting for tape://h:1: refused",
                 "the connection to tape://h:1 is lost: closed; connecting again"
@@ -194,10 +194,11 @@ mod tests {
         other.regained();
         one.lost("once more");
         drop((one, other));
-        let told = locked(&told);
+        let reported = locked(&reported);
         assert!(
-            told[2].starts_with("connected to tape://h:1 again, after 0.") && told[3].contains("once more")
+            reported[2].starts_with("connected to tape://h:1 again, after 0.")
+                && reported[3].contains("once more")
         );
-        assert_eq!(told.len(), 4, "a connection that is not needed is not restored");
+        assert_eq!(reported.len(), 4, "a connection that is not needed is not restored");
     }
 }

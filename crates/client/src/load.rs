@@ -329,9 +329,9 @@ impl Resumable for Load {
             if state.is_over {
                 return;
             }
-            let is_told = state.failure.is_none();
+            let is_reported = state.failure.is_none();
             let is_forgotten = state.halt.take() == Some(Halt::Forgotten);
-            let ended = if is_forgotten && is_told { state.restart_as(random().max(1)) } else { None };
+            let ended = if is_forgotten && is_reported { state.restart_as(random().max(1)) } else { None };
             state.connection = None;
             (state.producer, ended)
         };

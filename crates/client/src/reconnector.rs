@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_codes::{command as command_codes, outcome};
-use tapedb_engine::{Command, ConnectionError, Description, Error, Known, Outcome};
+use tapedb_engine::{CachedStream, Command, ConnectionError, Description, Error, Outcome};
 use tapedb_wire::ToServer;
 
 /// Time between the first attempts to reconnect, and the longest one later. Up to half of it is subtracted at random:
@@ -178,7 +178,7 @@ impl Reconnector {
     ///
     /// # Errors
     /// Errors of the server; as [`Reconnector::connection`].
-    pub fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+    pub fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error> {
         let mut known_by_now = known.map(convert::cached);
         let mut before: Option<Description> = None;
         loop {

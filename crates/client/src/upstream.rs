@@ -13,8 +13,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tapedb_engine::{
-    Command, Description, Error, Known, Loading, Outcome, Replacement, Replacing, StorageFile, Upstream,
-    Watcher, Watching,
+    CachedStream, Command, Description, Error, Loading, Outcome, Replacement, Replacing, StorageFile,
+    Upstream, Watcher, Watching,
 };
 use tapedb_wire::ToServer;
 
@@ -70,7 +70,7 @@ impl Upstream for RemoteDatabase {
         }
     }
 
-    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+    fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error> {
         self.first().describe(name, known)
     }
 

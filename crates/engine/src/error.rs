@@ -158,7 +158,7 @@ impl Error {
     }
 
     /// Whether a cursor gives it once and reading goes on behind it.
-    pub(crate) fn is_told_once(&self) -> bool {
+    pub(crate) fn is_reported_once(&self) -> bool {
         self.is_damage()
             || self.is_conversion()
             || matches!(self, Self::Unreadable(Unreadable::Dropped { .. }))

@@ -60,8 +60,8 @@ pub use tapedb_codec::batch::{FieldValues, InputColumn, Misfit, Validity};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{
-    Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Replacement, Replacing,
-    SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
+    CachedSpace, CachedStream, Command, Description, Grown, Loading, LogDescription, Outcome, Replacement,
+    Replacing, SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
 };
 
 /// The README's program compiles.

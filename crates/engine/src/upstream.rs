@@ -57,7 +57,7 @@ pub trait Upstream: Send + Sync + Debug {
     /// # Errors
     /// [`NotFound::Stream`](crate::NotFound::Stream); with `known`, [`Stale::Deleted`](crate::Stale::Deleted) or
     /// [`Stale::Renamed`](crate::Stale::Renamed) for that stream.
-    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error>;
+    fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error>;
 
     /// Opens a file of a stream for reading: `0/00000000000000000012.log`, `0/00000000000000000000-3.seg` (the space before
     /// the slash), `schema-2`, `stream.tape`; answered by [`Stream::open_file`](crate::Stream::open_file). A file that the
@@ -112,7 +112,7 @@ pub trait Upstream: Send + Sync + Debug {
 
 /// What the client has of a stream already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct CachedStream {
     /// The stream. Another stream with its name is not described.
     pub stream_id: u64,
     /// The last [`Description::run`].
@@ -122,12 +122,12 @@ pub struct Known {
     /// The number of symbols, from the first on.
     pub symbols: u32,
     /// For each space.
-    pub spaces: Vec<KnownSpace>,
+    pub spaces: Vec<CachedSpace>,
 }
 
 /// What the client has of a space already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownSpace {
+pub struct CachedSpace {
     /// The last [`SpaceDescription::generation`].
     pub generation: u64,
     /// The log's index is present up to this sequence number.
@@ -176,7 +176,7 @@ pub struct LogDescription {
     pub first_sequence: u64,
     /// Sequence number after its last message that readers may see.
     pub next_sequence: u64,
-    /// The granules that the client does not have completely: those that end after [`KnownSpace::next_sequence`], in order.
+    /// The granules that the client does not have completely: those that end after [`CachedSpace::next_sequence`], in order.
     pub granules: Vec<Granule>,
     /// All log files, by the sequence numbers in their names, in order; the last one grows.
     pub files: Vec<u64>,

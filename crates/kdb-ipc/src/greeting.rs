@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_told_apart() {
+    fn other_protocols_are_distinguished() {
         for (bytes, like) in
             [(&b"GET / HTTP/1.1"[..], "HTTP"), (&[0x16, 3, 1], "TLS"), (b"TAPEDB1\n", "TapeDB")]
         {

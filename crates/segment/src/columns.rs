@@ -5,10 +5,10 @@ use crate::column::{self, Scratch};
 use crate::damage::{Damage, Flaw};
 use crate::decimals;
 use crate::encoding::{COUNT_MAX, Float, GROUP, Strip, Strips, decode_ints, decode_ints_at};
-use crate::feed::{DecimalFeed, Feed, Follows};
 use crate::level::Level;
 use crate::plan::ColumnKind;
 use crate::simd::widest;
+use crate::strip_source::{DecimalStrips, Follows, StripSource};
 
 /// The columns of one record type, or the block's own.
 #[derive(Clone, Copy)]
@@ -27,10 +27,10 @@ pub(crate) enum Decoded {
 }
 
 /// A column of numbers, ready to be read.
-pub(crate) enum Fed<'a> {
+pub(crate) enum Numbers<'a> {
     Constant(i64),
     /// Its values, or what they differ by from those of a column that they follow.
-    Varying(Feed<'a>, Option<Follows>),
+    Varying(StripSource<'a>, Option<Follows>),
 }
 
 impl<'a> Columns<'a> {
@@ -110,11 +110,11 @@ impl<'a> Columns<'a> {
             };
             return Ok((decoded, any));
         }
-        let feed = ints_feed(bytes, (level, &cuts), scratch, values);
-        let mut feed = feed.map_err(|flaw| self.damage(column, flaw))?;
+        let source = ints_source(bytes, (level, &cuts), scratch, values);
+        let mut source = source.map_err(|flaw| self.damage(column, flaw))?;
         let (mut strip, mut any) = (Strip::default(), 0);
         for (index, out) in out.chunks_mut(GROUP).enumerate() {
-            feed.next(index, &mut strip);
+            source.next(index, &mut strip);
             any |= if strip.is_narrow {
                 let (base, offsets) = (strip.base, &strip.offsets[..out.len()]);
                 widest(
@@ -131,7 +131,7 @@ impl<'a> Columns<'a> {
                 small_values(&strip.wide, out, small)
             };
         }
-        if let Feed::Values(memory) = feed {
+        if let StripSource::Values(memory) = source {
             *values = memory;
         }
         Ok((Decoded::Values, any))
@@ -140,38 +140,38 @@ impl<'a> Columns<'a> {
     /// Gets ready to read the wanted values of a column of numbers, strip by strip where it comes in strips. What it
     /// follows has to be added to them. `cuts` are [those of the level](column::cuts). `values` is memory that is given back
     /// where it is not needed.
-    pub fn feed(
+    pub fn number_strips(
         &self,
         (column, kind): (usize, ColumnKind),
         (level, cuts): (&'a Level, &'a [Vec<u32>]),
         scratch: &mut Scratch,
         values: &mut Vec<i64>,
-    ) -> Result<Fed<'a>, Damage> {
+    ) -> Result<Numbers<'a>, Damage> {
         let (tag, bytes) = self.required(column)?;
         let flawed = |flaw| self.damage(column, flaw);
         match tag {
             column::DECIMALS if kind == ColumnKind::Decimal64 && level.all => {
                 let parts = decimals::DecimalColumn::of(bytes).map_err(flawed)?;
                 if parts.exceptions.is_empty() {
-                    let feed = decimals_feed(&parts, (level, cuts), scratch, values).map_err(flawed)?;
-                    return Ok(Fed::Varying(feed, None));
+                    let source = decimals_source(&parts, (level, cuts), scratch, values).map_err(flawed)?;
+                    return Ok(Numbers::Varying(source, None));
                 }
             }
             column::INTS => {
-                let feed = ints_feed(bytes, (level, cuts), scratch, values).map_err(flawed)?;
-                return Ok(Fed::Varying(feed, None));
+                let source = ints_source(bytes, (level, cuts), scratch, values).map_err(flawed)?;
+                return Ok(Numbers::Varying(source, None));
             }
             column::AGAINST | column::PREVIOUS if tag == column::AGAINST || level.all => {
                 let (other, bytes) = column::reference_of(bytes).map_err(flawed)?;
                 let follows = Follows { other: other.into(), previous: tag == column::PREVIOUS };
-                let feed = ints_feed(bytes, (level, cuts), scratch, values).map_err(flawed)?;
-                return Ok(Fed::Varying(feed, Some(follows)));
+                let source = ints_source(bytes, (level, cuts), scratch, values).map_err(flawed)?;
+                return Ok(Numbers::Varying(source, Some(follows)));
             }
             _ => {}
         }
         Ok(match self.numbers((column, kind), level, scratch, values)? {
-            Decoded::Constant(value) => Fed::Constant(value),
-            Decoded::Values => Fed::Varying(Feed::Values(std::mem::take(values)), None),
+            Decoded::Constant(value) => Numbers::Constant(value),
+            Decoded::Values => Numbers::Varying(StripSource::Values(std::mem::take(values)), None),
         })
     }
 
@@ -214,9 +214,9 @@ impl<'a> Columns<'a> {
         out: &mut Vec<u32>,
     ) -> Result<(), Damage> {
         let narrow = |value: i64| (value as u64).min(u32::MAX.into()) as u32;
-        let mut strips = match self.feed((column, ColumnKind::Count), (level, &[]), scratch, wide)? {
-            Fed::Varying(Feed::Strips(strips), None) => strips,
-            Fed::Varying(Feed::Values(values), None) => {
+        let mut strips = match self.number_strips((column, ColumnKind::Count), (level, &[]), scratch, wide)? {
+            Numbers::Varying(StripSource::Strips(strips), None) => strips,
+            Numbers::Varying(StripSource::Values(values), None) => {
                 out.clear();
                 out.extend(values.iter().map(|value| narrow(*value)));
                 *wide = values;
@@ -397,15 +397,15 @@ fn small_values<T>(values: &[i64], out: &mut [T], small: impl Fn(i64) -> T) -> u
 }
 
 /// Gets ready to read encoded integers.
-fn ints_feed<'a>(
+fn ints_source<'a>(
     mut bytes: &'a [u8],
     (level, cuts): (&'a Level, &'a [Vec<u32>]),
     scratch: &mut Scratch,
     values: &mut Vec<i64>,
-) -> Result<Feed<'a>, Flaw> {
+) -> Result<StripSource<'a>, Flaw> {
     if level.all && level.count <= COUNT_MAX {
         if let Some(strips) = Strips::open(bytes, level.count, &level.ends)? {
-            return Ok(Feed::Strips(Box::new(strips)));
+            return Ok(StripSource::Strips(Box::new(strips)));
         }
     } else if level.all && !cuts.is_empty() {
         let mut pieces = Vec::with_capacity(cuts.len());
@@ -413,31 +413,32 @@ fn ints_feed<'a>(
             let (piece, count) =
                 (column::take_piece(&mut bytes)?, ends.last().map_or(0, |end| *end as usize));
             pieces.push(match Strips::open(piece, count, ends)? {
-                Some(strips) => Feed::Strips(Box::new(strips)),
+                Some(strips) => StripSource::Strips(Box::new(strips)),
                 None => {
                     let mut values = Vec::new();
                     decode_ints(piece, count, ends, &mut values)?;
-                    Feed::Values(values)
+                    StripSource::Values(values)
                 }
             });
         }
         column::nothing_left(bytes)?;
-        return Ok(Feed::Pieces(pieces));
+        return Ok(StripSource::Pieces(pieces));
     }
     column::get_ints(bytes, level, &mut scratch.ints, values)?;
-    Ok(Feed::Values(std::mem::take(values)))
+    Ok(StripSource::Values(std::mem::take(values)))
 }
 
 /// Gets ready to read decimals, all of them.
-fn decimals_feed<'a>(
+fn decimals_source<'a>(
     parts: &decimals::DecimalColumn<'a>,
     level: (&'a Level, &'a [Vec<u32>]),
     scratch: &mut Scratch,
     values: &mut Vec<i64>,
-) -> Result<Feed<'a>, Flaw> {
-    let coefficients = ints_feed(parts.coefficients, level, scratch, values)?;
-    let shifts = parts.shifts.map(|shifts| ints_feed(shifts, level, scratch, &mut Vec::new())).transpose()?;
-    Ok(Feed::Decimals(Box::new(DecimalFeed::new(parts.header, coefficients, shifts, level.0.count))))
+) -> Result<StripSource<'a>, Flaw> {
+    let coefficients = ints_source(parts.coefficients, level, scratch, values)?;
+    let shifts =
+        parts.shifts.map(|shifts| ints_source(shifts, level, scratch, &mut Vec::new())).transpose()?;
+    Ok(StripSource::Decimals(Box::new(DecimalStrips::new(parts.header, coefficients, shifts, level.0.count))))
 }
 
 /// Makes `out` the sums of strips and the values of another column: in the same place or, if `previous` are the ends of

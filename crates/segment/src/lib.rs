@@ -23,7 +23,6 @@ pub mod encoding;
 mod error;
 #[doc(hidden)]
 pub mod fault;
-mod feed;
 mod follow;
 mod format;
 mod former;
@@ -54,6 +53,7 @@ mod source;
 mod spaced;
 mod spare;
 mod stats;
+mod strip_source;
 mod together;
 mod transpose;
 #[cfg(any(test, feature = "trials"))]

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_costs_its_own_block_at_most_and_is_told() {
+    fn every_flipped_bit_costs_its_own_block_at_most_and_is_reported() {
         let bytes = file(10);
         let whole = Segment::open(bytes.clone()).unwrap();
         let all: Vec<u64> = (10..20).collect();

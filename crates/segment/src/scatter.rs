@@ -4,8 +4,8 @@
 //! bodies before the next ones are read. So nothing but the bodies leaves the nearest cache.
 
 use crate::encoding::{GROUP, OFFSET_BITS, Strip};
-use crate::feed::{Follows, Varying};
 use crate::simd::widest;
+use crate::strip_source::{Follows, Varying};
 use crate::words::{WordPlan, WordSlot, Words};
 
 /// What is the same in all bodies.
@@ -50,7 +50,7 @@ impl<'c, 's, 'b> Walk<'c, 's, 'b> {
         for ((column, strip), before) in self.columns.iter_mut().zip(&mut *self.strips).zip(&mut self.befores)
         {
             *before = strip.value(GROUP - 1);
-            column.feed.next(self.index, strip);
+            column.source.next(self.index, strip);
         }
         let here = self.index * GROUP..(self.index + 1) * GROUP;
         let starts = self.starts.clone().take_while(|start| here.contains(&(*start as usize)));
@@ -297,13 +297,13 @@ impl Cellar {
         let mut starts = ends.iter().map(|end| *end as usize).filter(|start| *start < count).peekable();
         for index in 0..count.div_ceil(GROUP) {
             for (column, cells) in columns.iter_mut().zip(&mut *cells).filter(|(c, _)| c.follows.is_none()) {
-                column.feed.next(index, strip);
+                column.source.next(index, strip);
                 cells.take(index, strip);
             }
             for (i, column) in columns.iter_mut().enumerate() {
                 let Some(Follows { other, previous }) = column.follows else { continue };
                 let Ok([cells, leader]) = cells.get_disjoint_mut([i, other]) else { continue };
-                column.feed.next(index, strip);
+                column.source.next(index, strip);
                 cells.take_sum(index, strip, leader, previous);
             }
             while let Some(start) = starts.next_if(|start| *start < (index + 1) * GROUP) {
@@ -565,7 +565,7 @@ pub(crate) fn write_u32(out: &mut [u8], at: u32, number: u32) {
 mod tests {
     use super::*;
     use crate::encoding::{Strips, Tier, encode_ints};
-    use crate::feed::Feed;
+    use crate::strip_source::StripSource;
 
     #[test]
     fn templates_of_any_length_are_stamped_whole() {
@@ -595,8 +595,8 @@ mod tests {
         };
         let (mut columns, mut offset) = (Vec::new(), 0);
         for (k, width) in widths.into_iter().enumerate() {
-            let feed = Feed::Values(values(k, width));
-            columns.push(Varying { column: k, offset, width, feed, follows: None });
+            let source = StripSource::Values(values(k, width));
+            columns.push(Varying { column: k, offset, width, source, follows: None });
             offset += width;
         }
         let places = places(300, offset);
@@ -624,13 +624,13 @@ mod tests {
             encode_ints(&steps, &ends.map(|end| end as u32), Tier::Hot, &mut encoded[1]);
             let ends = ends.map(|end| end as u32);
             let strips = |bytes| {
-                Feed::Strips(Box::new(Strips::open(bytes, 700, &ends).unwrap().expect("it is packed")))
+                StripSource::Strips(Box::new(Strips::open(bytes, 700, &ends).unwrap().expect("it is packed")))
             };
-            let column = |column, feed, follows| Varying {
+            let column = |column, source, follows| Varying {
                 column,
                 offset: 8 * column as u32,
                 width: 8,
-                feed,
+                source,
                 follows,
             };
             let mut columns = [

@@ -4,13 +4,13 @@
 //! once, to where they belong. So no column is decoded for others to follow it and then copied.
 
 use crate::column::Scratch;
-use crate::columns::{Columns, Decoded, Fed, spread};
+use crate::columns::{Columns, Decoded, Numbers, spread};
 use crate::damage::Damage;
 use crate::encoding::{GROUP, Strip};
-use crate::feed::{Feed, Follows, Varying};
 use crate::level::Level;
 use crate::plan::{ColumnKind, GroupPlan};
 use crate::scatter::Walk;
+use crate::strip_source::{Follows, StripSource, Varying};
 use std::mem::take;
 
 /// A column that is wanted.
@@ -62,12 +62,19 @@ impl<'a> Together<'a> {
         let mut together = Self { varying: Vec::with_capacity(wanted.len() + 1), constants: Vec::new() };
         for Wanted { index, column, kind } in wanted {
             let column = usize::from(*column);
-            let fed = memory
-                .lend(|values, scratch| columns.feed((column, *kind), (level, &[]), scratch, values))?;
-            match fed {
-                Fed::Constant(value) => together.constants.push((*index, value)),
-                Fed::Varying(feed, follows) => {
-                    together.varying.push(Varying { column, offset: *index as u32, width: 8, feed, follows });
+            let numbers = memory.lend(|values, scratch| {
+                columns.number_strips((column, *kind), (level, &[]), scratch, values)
+            })?;
+            match numbers {
+                Numbers::Constant(value) => together.constants.push((*index, value)),
+                Numbers::Varying(source, follows) => {
+                    together.varying.push(Varying {
+                        column,
+                        offset: *index as u32,
+                        width: 8,
+                        source,
+                        follows,
+                    });
                 }
             }
         }
@@ -89,9 +96,9 @@ impl<'a> Together<'a> {
             let leader = match found {
                 Some(leader) => leader,
                 None => {
-                    let feed = feed_of_leader(columns, other, level, memory)?;
+                    let source = source_of_leader(columns, other, level, memory)?;
                     let (column, offset, follows) = (other, NOT_WANTED, None);
-                    self.varying.push(Varying { column, offset, width: 8, feed, follows });
+                    self.varying.push(Varying { column, offset, width: 8, source, follows });
                     self.varying.len() - 1
                 }
             };
@@ -132,9 +139,9 @@ impl<'a> Together<'a> {
     /// # Errors
     /// When a value of a column cannot be: what [`Self::each`] gave means nothing then.
     pub fn close(self, columns: Columns<'_>, buffers: &mut Vec<Vec<i64>>) -> Result<(), Damage> {
-        let flaw = self.varying.iter().find_map(|column| Some((column.column, column.feed.flaw()?)));
+        let flaw = self.varying.iter().find_map(|column| Some((column.column, column.source.flaw()?)));
         for column in self.varying {
-            if let Feed::Values(values) = column.feed {
+            if let StripSource::Values(values) = column.source {
                 buffers.push(values);
             }
         }
@@ -161,19 +168,19 @@ impl Memory<'_> {
 }
 
 /// What a column that others follow is read from. It follows nothing itself.
-fn feed_of_leader<'a>(
+fn source_of_leader<'a>(
     columns: Columns<'a>,
     column: usize,
     level: &'a Level,
     memory: &mut Memory<'_>,
-) -> Result<Feed<'a>, Damage> {
+) -> Result<StripSource<'a>, Damage> {
     memory.lend(|values, scratch| {
-        match columns.feed((column, ColumnKind::Count), (level, &[]), scratch, values)? {
-            Fed::Varying(feed, None) => return Ok(feed),
+        match columns.number_strips((column, ColumnKind::Count), (level, &[]), scratch, values)? {
+            Numbers::Varying(source, None) => return Ok(source),
             // One that follows another one is damage, which reading it alone reports.
-            Fed::Varying(_, Some(_)) => columns.ints(column, level, scratch, values)?,
-            Fed::Constant(value) => spread(Decoded::Constant(value), level, values),
+            Numbers::Varying(_, Some(_)) => columns.ints(column, level, scratch, values)?,
+            Numbers::Constant(value) => spread(Decoded::Constant(value), level, values),
         }
-        Ok(Feed::Values(take(values)))
+        Ok(StripSource::Values(take(values)))
     })
 }

@@ -524,7 +524,7 @@ impl Connection {
                 ToClient::Refused { failure: convert::refusal("the server", why) }.encode(0, &mut out);
             }
             End::Stopping => {
-                let failure = convert::refusal("the server", "it is shutting down; try again later");
+                let failure = convert::refusal("the server", "it is shutting down");
                 ToClient::Goodbye { failure }.encode(0, &mut out);
             }
         }

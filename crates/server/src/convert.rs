@@ -1,6 +1,6 @@
 //! Conversions between the types of the engine and of the protocol, which do not depend on each other.
 
-use tapedb_engine::{ConnectionError, Error, Granule, Known, KnownSpace, SpaceDescription};
+use tapedb_engine::{CachedSpace, CachedStream, ConnectionError, Error, Granule, SpaceDescription};
 use tapedb_wire as wire;
 
 /// Bytes of symbols in one description or push; the client requests the rest.
@@ -17,13 +17,13 @@ pub(crate) fn refusal(place: &str, why: &str) -> wire::Coded {
 }
 
 /// What a client has cached.
-pub(crate) fn known(known: wire::CachedStream) -> Known {
+pub(crate) fn known(known: wire::CachedStream) -> CachedStream {
     let wire::CachedStream { stream_id, run, revision, symbols, spaces } = known;
     let space = |space: wire::CachedSpace| {
         let wire::CachedSpace { generation, next_sequence } = space;
-        KnownSpace { generation, next_sequence }
+        CachedSpace { generation, next_sequence }
     };
-    Known { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
+    CachedStream { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
 }
 
 /// The description of a stream.

@@ -205,8 +205,8 @@ impl ServerSession {
     fn grant(&self, kind: u8, channel: u32, bytes: u64) -> Result<(), WireError> {
         match self.channels.get(&channel) {
             Some(Channel::Watch(credit)) => {
-                let room = self.limits.credit_max.saturating_sub(credit.left());
-                credit.grant(bytes.min(room));
+                let spare = self.limits.credit_max.saturating_sub(credit.left());
+                credit.grant(bytes.min(spare));
                 Ok(())
             }
             Some(Channel::Load { .. }) => {

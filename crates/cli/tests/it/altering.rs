@@ -36,7 +36,7 @@ fn a_change_without_loss_is_shown_and_made() {
     let next = "enum Side { BUY, SELL, CROSS, SHORT } message Tick { price: i64, side: Side, note: string?, size: u32 = 100 }";
     let shown = altered.alter(next, "--dry-run").good();
     assert!(shown.contains("Tick.price is converted: i32 becomes i64\n"), "{shown}");
-    assert!(shown.contains("Tick.size is added: u32, 100 in messages of before\n"), "{shown}");
+    assert!(shown.contains("Tick.size is added: u32, 100 in stored messages\n"), "{shown}");
     assert!(shown.contains("nothing was changed") && !altered.schema().contains("size: u32"), "{shown}");
     let made = altered.alter(next, "--late refuse").good();
     assert!(made.contains("changed the schema") && made.contains("late messages refuse"), "{made}");

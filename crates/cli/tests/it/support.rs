@@ -134,8 +134,8 @@ impl Place {
         let path = self.path(name);
         let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).expect("a file"));
         zip.start_file(member, zip::write::SimpleFileOptions::default()).expect("a member");
-        zip.write_all(text.as_bytes()).expect("room");
-        zip.finish().expect("room");
+        zip.write_all(text.as_bytes()).expect("it fits");
+        zip.finish().expect("it fits");
         path
     }
 
@@ -144,8 +144,8 @@ impl Place {
         let path = self.path(name);
         let file = std::fs::File::create(&path).expect("a file");
         let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-        gzip.write_all(text.as_bytes()).expect("room");
-        gzip.finish().expect("room");
+        gzip.write_all(text.as_bytes()).expect("it fits");
+        gzip.finish().expect("it fits");
         path
     }
 }

@@ -14,7 +14,7 @@ const ANY: &str = "127.0.0.1:0";
 
 /// Writes a definition of tables to a folder; returns the command line of a plant.
 fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
-    std::fs::write(folder.join("sym.q"), tables).expect("room");
+    std::fs::write(folder.join("sym.q"), tables).expect("it fits");
     let (db, tables) = (folder.join("db"), folder.join("sym.q"));
     let (db, tables) = (db.display(), tables.display());
     format!("plant --db {db} --tables {tables} --http off --log error --by-hand {options}")

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tapedb_codes::outcome;
 use tapedb_engine::{
-    BatchLoader, ConnectionError, Database, Error, Known, KnownSpace, LogError, Observer, Span, StorageFile,
-    Stream, TailPosition, Target,
+    BatchLoader, CachedSpace, CachedStream, ConnectionError, Database, Error, LogError, Observer, Span,
+    StorageFile, Stream, TailPosition, Target,
 };
 use tapedb_wire::{self as wire, Credit, Decoder, Limits, Rest, ServerSession, ToClient, ToServer};
 
@@ -339,13 +339,13 @@ fn granule(from: &tapedb_engine::Granule) -> wire::Granule {
     wire::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted }
 }
 
-fn of_wire(known: wire::CachedStream) -> Known {
+fn of_wire(known: wire::CachedStream) -> CachedStream {
     let wire::CachedStream { stream_id, run, revision, symbols, spaces } = known;
-    let space = |space: wire::CachedSpace| KnownSpace {
+    let space = |space: wire::CachedSpace| CachedSpace {
         generation: space.generation,
         next_sequence: space.next_sequence,
     };
-    Known { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
+    CachedStream { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
 }
 
 fn parts(error: &Error) -> wire::Coded {

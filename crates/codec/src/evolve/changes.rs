@@ -116,7 +116,7 @@ impl fmt::Display for Change {
         match kind {
             ChangeKind::Added { ty, .. } if ty.is_empty() => write!(f, "{name} is added"),
             ChangeKind::Added { ty, instead } => {
-                write!(f, "{name} is added: {ty}, {instead} in messages of before")
+                write!(f, "{name} is added: {ty}, {instead} in stored messages")
             }
             ChangeKind::Dropped { ty } if ty.is_empty() => write!(f, "{name} is dropped"),
             ChangeKind::Dropped { ty } => write!(f, "{name} is dropped: it was {ty}"),
@@ -297,8 +297,8 @@ mod tests {
             lines(written, read),
             [
                 "Tick.price is Tick.bid renamed, i32 becomes decimal64",
-                "Tick.size is added: u32, 7 in messages of before",
-                "Tick.flag is added: bool?, null in messages of before",
+                "Tick.size is added: u32, 7 in stored messages",
+                "Tick.flag is added: bool?, null in stored messages",
                 "Tick.old is dropped: it was u8? [fields: its values cannot be read any more]",
                 "Gone is dropped [types: records of it cannot be read any more]",
                 "New is added",

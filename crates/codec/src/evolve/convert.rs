@@ -17,7 +17,7 @@ use crate::scalars::{char_of, check_ascii};
 use tapedb_schema::Decimal64;
 
 /// Whether there is a value; `false`: the reading schema does not have it.
-type Known = Result<bool, EvolveError>;
+type HasValue = Result<bool, EvolveError>;
 
 impl Evolution {
     /// Appends a message; `out` is as before where it fails.
@@ -149,7 +149,7 @@ impl Message<'_> {
         at: usize,
         depth: u32,
         out: &mut Vec<u8>,
-    ) -> Known {
+    ) -> HasValue {
         match conversion {
             Conversion::Array(array) => self.array(array, bytes, at, depth, out)?,
             Conversion::Record(records) => return self.record(records, bytes, at, depth, out),
@@ -174,7 +174,7 @@ impl Message<'_> {
         at: usize,
         depth: u32,
         out: &mut Vec<u8>,
-    ) -> Known {
+    ) -> HasValue {
         let (written, tag_width) = records.tag_of(bytes, at)?;
         let Some(tag) = records.tags[written] else { return Ok(false) };
         let Some(plan) = self.plan_of(records.written[written]) else { return Ok(false) };
@@ -235,7 +235,7 @@ impl Message<'_> {
 
     /// Appends one item of an array.
     #[inline]
-    fn item(&self, array: &ArrayChange, bytes: &[u8], at: usize, depth: u32, out: &mut Vec<u8>) -> Known {
+    fn item(&self, array: &ArrayChange, bytes: &[u8], at: usize, depth: u32, out: &mut Vec<u8>) -> HasValue {
         let start = out.len();
         if let Some(width) = array.to.width {
             out.resize(start + width, 0);
@@ -344,7 +344,7 @@ fn check_frame(plan: &RecordPlan, body: &[u8], at: usize, depth: u32) -> Result<
 
 /// Converts a fixed-width value; `to` is zero, and stays so for an unknown value.
 #[inline]
-fn value(conversion: &Conversion, from: &[u8], to: &mut [u8], at: usize) -> Known {
+fn value(conversion: &Conversion, from: &[u8], to: &mut [u8], at: usize) -> HasValue {
     match conversion {
         Conversion::Sign(width) => {
             let value = Number { width: *width, signed: true }.load(from) as i64;
@@ -425,7 +425,7 @@ impl Symbols {
     }
 
     #[inline]
-    fn convert(&self, from: &[u8], to: &mut [u8], at: usize) -> Known {
+    fn convert(&self, from: &[u8], to: &mut [u8], at: usize) -> HasValue {
         let ordinal = self.ordinal(from);
         match self.ordinals.get(ordinal) {
             Some(Some(ordinal)) => to.copy_from_slice(&ordinal.to_le_bytes()[..self.to_width]),

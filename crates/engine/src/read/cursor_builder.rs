@@ -445,7 +445,7 @@ impl CursorBuilder {
                 }
                 Ok(None) => break,
                 // Reading these messages reports it.
-                Err(error) if error.is_told_once() => {}
+                Err(error) if error.is_reported_once() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -62,7 +62,7 @@ impl CursorBuilder {
         let mut cursor = self.open()?;
         loop {
             match cursor.next() {
-                Err(error) if error.is_told_once() => {}
+                Err(error) if error.is_reported_once() => {}
                 found => return Ok(found?.map(|message| message.time())),
             }
         }

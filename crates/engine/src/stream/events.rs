@@ -96,7 +96,7 @@ mod tests {
         let ordered = stream.order_by(noting.clone());
         let mut loader = stream.loader().expect("a loader");
         let mut append = |times: i64| {
-            (0..times).for_each(|at| loader.append_body("A", Timestamp(at), 0, &[0; 8]).expect("room"));
+            (0..times).for_each(|at| loader.append_body("A", Timestamp(at), 0, &[0; 8]).expect("it fits"));
             loader.flush()
         };
         append(3).expect("written");

@@ -12,7 +12,9 @@ use crate::space::manifest::{self, Owner};
 use crate::space::reader::{Describe, SpaceReader};
 use crate::stream::definition::Definition;
 use crate::stream::presence::Presence;
-use crate::upstream::{Description, Grown, Known, KnownSpace, SpaceDescription, Upstream, Watcher, Watching};
+use crate::upstream::{
+    CachedSpace, CachedStream, Description, Grown, SpaceDescription, Upstream, Watcher, Watching,
+};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -248,12 +250,12 @@ impl Remote {
         self.describing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, state: &State) -> Known {
-        let of_space = |space: &Arc<SpaceReader>| KnownSpace {
+    fn known(&self, state: &State) -> CachedStream {
+        let of_space = |space: &Arc<SpaceReader>| CachedSpace {
             generation: space.catalog().generation,
             next_sequence: space.log.agreed(),
         };
-        Known {
+        CachedStream {
             stream_id: self.stream_id,
             run: state.run,
             revision: state.revision,

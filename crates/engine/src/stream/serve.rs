@@ -11,7 +11,7 @@ use crate::space::reader::SpaceReader;
 use crate::stream::Stream;
 use crate::stream::definition::FILES;
 use crate::upstream::{
-    Command, Description, Known, KnownSpace, LogDescription, Outcome, SpaceDescription, Target,
+    CachedSpace, CachedStream, Command, Description, LogDescription, Outcome, SpaceDescription, Target,
 };
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Database {
     /// # Errors
     /// [`NotFound::Stream`]; with `known`, [`Stale::Deleted`] or [`Stale::Renamed`] for that stream; when its files cannot
     /// be opened.
-    pub fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+    pub fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error> {
         let stream = match known {
             None => self.stream(name)?,
             Some(known) => self.stream_of(&Target { stream_id: known.stream_id, name: name.into() })?,
@@ -133,7 +133,7 @@ impl Stream {
     /// # Errors
     /// When the stream has been deleted or renamed; in a database that is open for reading, when its files cannot be
     /// polled.
-    pub fn description(&self, known: Option<&Known>) -> Result<Description, Error> {
+    pub fn description(&self, known: Option<&CachedStream>) -> Result<Description, Error> {
         let state = &self.state;
         state.check_is_here()?;
         state.refresh()?;
@@ -235,7 +235,7 @@ impl Stream {
     }
 }
 
-fn describe_space(space: &SpaceReader, known: Option<&KnownSpace>) -> SpaceDescription {
+fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>) -> SpaceDescription {
     let (catalog, snapshot) = space.view();
     let from = known.map_or(0, |known| known.next_sequence);
     // A section may have been sealed since: what is in the catalog is not read from the log.

@@ -42,15 +42,16 @@ impl Versions {
     pub fn from(&self, version: u16, reading: &Reading<'_>) -> Result<Arc<Evolution>, Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(evolution) = known.get(&version) {
-            return told(evolution, reading.name);
+            return usable(evolution, reading.name);
         }
         let written = read(reading.storage, reading.directory, version)?;
         let evolution = Evolution::new(&Layouts::new(written)?, reading.layouts).map(Arc::new);
-        told(known.entry(version).or_insert(evolution), reading.name)
+        usable(known.entry(version).or_insert(evolution), reading.name)
     }
 }
 
-fn told(
+/// The conversion, or why there is none.
+fn usable(
     evolution: &Result<Arc<Evolution>, IncompatibleSchema>,
     stream: &str,
 ) -> Result<Arc<Evolution>, Error> {

@@ -245,7 +245,7 @@ fn what_a_new_schema_changes_is_known_before() {
         [
             "Tick.price is converted: i32 becomes i64",
             "Tick.note is converted: string? becomes string",
-            "Tick.size is added: u32?, null in messages of before"
+            "Tick.size is added: u32?, null in stored messages"
         ]
     );
     assert_eq!(db.stream("s").unwrap().schema(), stream.schema(), "nothing has changed");

@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use tapedb_codec::batch::BatchHeader;
 use tapedb_engine::{
-    BatchLoader, Command, Database, Description, Error, Grown, Known, Loading, LogError, Observer, Observing,
-    Outcome, Rejected, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target, Upstream,
-    Watcher, Watching,
+    BatchLoader, CachedStream, Command, Database, Description, Error, Grown, Loading, LogError, Observer,
+    Observing, Outcome, Rejected, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target,
+    Upstream, Watcher, Watching,
 };
 
 /// Maximum bytes that are pushed before some have been consumed.
@@ -51,7 +51,7 @@ impl Upstream for Loopback {
         self.db.streams()
     }
 
-    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+    fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error> {
         let description = self.db.describe(name, known)?;
         lock(&self.names).insert(description.stream_id, description.name.clone());
         Ok(description)

@@ -62,14 +62,14 @@ pub fn child(path: &Path) {
 
 /// What a stream must hold, and must not.
 #[derive(Default)]
-struct Known {
+struct Expected {
     have: [u64; 2],
     purged: u64,
     /// For each space, numbers that were deleted, or perhaps.
     truncated: [BTreeMap<u64, bool>; 2],
 }
 
-impl Known {
+impl Expected {
     fn record(&mut self, words: &[&str]) {
         let numbers: Vec<u64> = words[2..].iter().map(|word| word.parse().unwrap()).collect();
         match words[0] {
@@ -148,7 +148,7 @@ fn a_database_at_work_is_killed_again_and_again() {
         db.create_stream(name, schema(), options(durability)).unwrap();
     }
     drop(db);
-    let mut known: [Known; 2] = Default::default();
+    let mut known: [Expected; 2] = Default::default();
     for _ in 0..rounds {
         for line in reports_of(&path, &mut random) {
             let words: Vec<&str> = line.split(' ').collect();

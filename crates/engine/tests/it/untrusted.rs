@@ -5,8 +5,8 @@ use crate::support::{new_database_without_maintenance, small_files};
 use std::io;
 use std::sync::{Arc, Weak};
 use tapedb_engine::{
-    Command, Database, Description, Error, Known, Loading, Outcome, Replacement, Replacing, StorageFile,
-    Stream, Upstream, Watcher, Watching,
+    CachedStream, Command, Database, Description, Error, Loading, Outcome, Replacement, Replacing,
+    StorageFile, Stream, Upstream, Watcher, Watching,
 };
 use tapedb_schema::Timestamp;
 
@@ -30,7 +30,7 @@ impl Upstream for Liar {
         self.honest.streams()
     }
 
-    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+    fn describe(&self, name: &str, known: Option<&CachedStream>) -> Result<Description, Error> {
         let mut description = self.honest.describe(name, known)?;
         description.definition = description.definition.map(|text| forged(&text));
         Ok(description)

@@ -9,7 +9,7 @@ pub const MAX_EXCERPT_BYTES: usize = 80;
 
 /// Where in which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LineLocation {
     /// The file.
     pub path: PathBuf,
     /// The member of the zip file.
@@ -57,14 +57,14 @@ pub enum ImportError {
     /// The bytes could not be read or unpacked, for instance because the file was cut short.
     Read {
         /// The last line that was whole, and its file.
-        place: Place,
+        place: LineLocation,
         /// The reason.
         source: io::Error,
     },
     /// A line is not what it should be.
     Line {
         /// Where.
-        place: Place,
+        place: LineLocation,
         /// What was expected there.
         expected: String,
         /// The text there, at most [`MAX_EXCERPT_BYTES`], with escapes for what cannot be shown.
@@ -85,7 +85,7 @@ impl ImportError {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         if let Some(member) = &self.member {

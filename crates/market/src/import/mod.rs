@@ -32,7 +32,7 @@ mod us_equity;
 
 pub use container::MAX_MEMBERS;
 pub use discover::{MAX_FOLDER_DEPTH, SourceFile, discover};
-pub use error::{ImportError, MAX_EXCERPT_BYTES, Place};
+pub use error::{ImportError, LineLocation, MAX_EXCERPT_BYTES};
 pub use fx::FxProvider;
 pub use lines::MAX_LINE_BYTES;
 pub use merge::{Merge, MergedRow};

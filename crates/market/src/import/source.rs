@@ -2,7 +2,7 @@
 
 use super::container::Opened;
 use super::error::ImportError;
-use super::error::{Place, excerpt};
+use super::error::{LineLocation, excerpt};
 use super::fields::BadLine;
 use super::lines::{Line, Lines, MAX_LINE_BYTES};
 use super::options::OnBadLine;
@@ -121,7 +121,7 @@ pub(super) struct TextSource<P> {
     parser: P,
     lines: Lines<Box<dyn Read + Send>>,
     /// Position: file, and the last line read.
-    place: Place,
+    place: LineLocation,
     bytes_read: Arc<AtomicU64>,
     bytes_total: u64,
     on_bad_line: OnBadLine,
@@ -144,7 +144,7 @@ impl<P: LineParser> TextSource<P> {
         Self {
             parser,
             lines: Lines::new(opened.reader),
-            place: Place { path, member, line: 0, column: None },
+            place: LineLocation { path, member, line: 0, column: None },
             bytes_read: opened.bytes_read,
             bytes_total,
             on_bad_line,
@@ -259,8 +259,8 @@ fn fits_a_message(package: &Package) -> bool {
 }
 
 #[cold]
-fn line_error(place: &Place, bad: BadLine, text: &[u8]) -> ImportError {
-    let place = Place { column: bad.column.map(|column| column + 1), ..place.clone() };
+fn line_error(place: &LineLocation, bad: BadLine, text: &[u8]) -> ImportError {
+    let place = LineLocation { column: bad.column.map(|column| column + 1), ..place.clone() };
     ImportError::Line { place, expected: bad.expected, excerpt: excerpt(text, bad.column.unwrap_or(0)) }
 }
 

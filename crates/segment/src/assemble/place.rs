@@ -2,13 +2,13 @@
 
 use super::{Assembler, Presence};
 use crate::column;
-use crate::columns::{Fed, spread};
+use crate::columns::{Numbers, spread};
 use crate::damage::Damage;
-use crate::feed::{Feed, Follows, Varying};
 use crate::level::Level;
 use crate::plan::{ColumnKind, FieldNode, Node, Null, RecordNode};
 use crate::scatter::{Bodies, Template, gather, scatter};
 use crate::spaced::Spaced;
+use crate::strip_source::{Follows, StripSource, Varying};
 use std::mem::take;
 
 impl<'a> Assembler<'a> {
@@ -50,11 +50,12 @@ impl<'a> Assembler<'a> {
         let body = template.before as usize;
         let is_patched = self.read_nulls(node, level, &mut template.bytes[body..])?;
         let mut varying = Vec::with_capacity(node.fields.len() + 1);
-        self.feed_nulls(node, &template.bytes[body..], &mut varying);
+        self.add_nulls(node, &template.bytes[body..], &mut varying);
         let below = self.lend_nullable(node);
         let cuts = column::cuts(level);
-        let fed = self.feed_fields(node, (level, &cuts), &below, &mut template.bytes[body..], &mut varying);
-        let done = fed.and_then(|()| {
+        let numbers =
+            self.add_fields(node, (level, &cuts), &below, &mut template.bytes[body..], &mut varying);
+        let done = numbers.and_then(|()| {
             self.find_leaders(node, level, &mut varying)?;
             scatter(&mut varying, template, &mut self.tools.scatter, &level.ends, places, out);
             self.check(&varying)
@@ -104,7 +105,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Gets ready to read all fields of up to eight bytes; those that are always the same go into the template.
-    fn feed_fields<'l>(
+    fn add_fields<'l>(
         &mut self,
         node: &RecordNode,
         level: (&'l Level, &'l [Vec<u32>]),
@@ -125,11 +126,11 @@ impl<'a> Assembler<'a> {
                     let Some(below) = below.iter().find(|below| Some(below.presence) == null) else {
                         continue;
                     };
-                    let feed = self.feed_nullable((column, kind), below)?;
-                    varying.push(Varying { column, offset: field.offset, width, feed, follows: None });
+                    let source = self.nullable_source((column, kind), below)?;
+                    varying.push(Varying { column, offset: field.offset, width, source, follows: None });
                 }
                 Presence::All | Presence::Unread => {
-                    self.feed((column, kind), (field.offset, width), level, template, varying)?;
+                    self.add_numbers((column, kind), (field.offset, width), level, template, varying)?;
                 }
             }
         }
@@ -137,42 +138,46 @@ impl<'a> Assembler<'a> {
     }
 
     /// Gets ready to read a field that some bodies have.
-    fn feed_nullable<'l>(
+    fn nullable_source<'l>(
         &mut self,
         (column, kind): (usize, ColumnKind),
         below: &'l Nullable,
-    ) -> Result<Feed<'l>, Damage>
+    ) -> Result<StripSource<'l>, Damage>
     where
         'a: 'l,
     {
         let (level, mut values) = (&below.level, self.tools.lend());
-        let fed =
-            self.columns.feed((column, kind), (level, &below.cuts), &mut self.tools.scratch, &mut values);
-        let feed = match fed {
-            Ok(Fed::Constant(value)) => Ok(Feed::Same(value)),
-            Ok(Fed::Varying(feed, None)) => Ok(feed),
+        let numbers = self.columns.number_strips(
+            (column, kind),
+            (level, &below.cuts),
+            &mut self.tools.scratch,
+            &mut values,
+        );
+        let source = match numbers {
+            Ok(Numbers::Constant(value)) => Ok(StripSource::Same(value)),
+            Ok(Numbers::Varying(source, None)) => Ok(source),
             // Its leader is a column of another level.
-            Ok(Fed::Varying(_, Some(_))) => {
+            Ok(Numbers::Varying(_, Some(_))) => {
                 let all = self.columns.numbers((column, kind), level, &mut self.tools.scratch, &mut values);
                 all.map(|decoded| {
                     spread(decoded, level, &mut values);
-                    Feed::Values(take(&mut values))
+                    StripSource::Values(take(&mut values))
                 })
             }
             Err(damage) => Err(damage),
         };
         self.tools.take_back(values);
-        Ok(Feed::Spaced(Box::new((Spaced::new(&below.marks), feed?))))
+        Ok(StripSource::Spaced(Box::new((Spaced::new(&below.marks), source?))))
     }
 
     /// Whether all that has been read is what it can be.
     fn check(&self, varying: &[Varying]) -> Result<(), Damage> {
-        let flaw = varying.iter().find_map(|column| Some((column.column, column.feed.flaw()?)));
+        let flaw = varying.iter().find_map(|column| Some((column.column, column.source.flaw()?)));
         flaw.map_or(Ok(()), |(column, flaw)| Err(self.columns.damage(column, flaw)))
     }
 
     /// The bytes of the null bitmap that differ from body to body.
-    fn feed_nulls(&mut self, node: &RecordNode, template: &[u8], varying: &mut Vec<Varying>) {
+    fn add_nulls(&mut self, node: &RecordNode, template: &[u8], varying: &mut Vec<Varying>) {
         for byte in 0..node.null_bytes {
             let mut bits = None;
             for null in node.fields.iter().filter_map(|field| field.null).filter(|null| null.byte == byte) {
@@ -189,15 +194,15 @@ impl<'a> Assembler<'a> {
                 bits.iter_mut().zip(&state.marks).for_each(|(bits, mark)| *bits |= null.mask * (mark ^ 1));
             }
             if let Some(bits) = bits {
-                let feed = Feed::Bytes(bits);
-                varying.push(Varying { column: usize::MAX, offset: byte, width: 1, feed, follows: None });
+                let source = StripSource::Bytes(bits);
+                varying.push(Varying { column: usize::MAX, offset: byte, width: 1, source, follows: None });
             }
         }
     }
 
     /// Gets ready to read a field that all bodies have: among `varying`, or into the template if it is always the same
     /// (then `false`).
-    fn feed<'l>(
+    fn add_numbers<'l>(
         &mut self,
         (column, kind): (usize, ColumnKind),
         (offset, width): (u32, u32),
@@ -209,14 +214,14 @@ impl<'a> Assembler<'a> {
         'a: 'l,
     {
         let mut values = self.tools.lend();
-        let fed = self.columns.feed((column, kind), level, &mut self.tools.scratch, &mut values);
+        let numbers = self.columns.number_strips((column, kind), level, &mut self.tools.scratch, &mut values);
         self.tools.take_back(values);
-        match fed? {
-            Fed::Varying(feed, follows) => {
-                varying.push(Varying { column, offset, width, feed, follows });
+        match numbers? {
+            Numbers::Varying(source, follows) => {
+                varying.push(Varying { column, offset, width, source, follows });
                 Ok(true)
             }
-            Fed::Constant(value) => {
+            Numbers::Constant(value) => {
                 let slot = &mut template[offset as usize..][..width as usize];
                 slot.copy_from_slice(&value.to_le_bytes()[..width as usize]);
                 Ok(false)
@@ -225,15 +230,18 @@ impl<'a> Assembler<'a> {
     }
 
     fn keep_memory(&mut self, varying: Vec<Varying>) {
-        varying.into_iter().for_each(|column| self.keep_memory_of(column.feed));
+        varying.into_iter().for_each(|column| self.keep_memory_of(column.source));
     }
 
-    fn keep_memory_of(&mut self, feed: Feed) {
-        match feed {
-            Feed::Values(values) => self.tools.take_back(values),
-            Feed::Bytes(values) => self.tools.narrow.push(values),
-            Feed::Spaced(spaced) => self.keep_memory_of(spaced.1),
-            Feed::Strips(_) | Feed::Same(_) | Feed::Pieces(_) | Feed::Decimals(_) => {}
+    fn keep_memory_of(&mut self, source: StripSource) {
+        match source {
+            StripSource::Values(values) => self.tools.take_back(values),
+            StripSource::Bytes(values) => self.tools.narrow.push(values),
+            StripSource::Spaced(spaced) => self.keep_memory_of(spaced.1),
+            StripSource::Strips(_)
+            | StripSource::Same(_)
+            | StripSource::Pieces(_)
+            | StripSource::Decimals(_) => {}
         }
     }
 
@@ -248,7 +256,7 @@ impl<'a> Assembler<'a> {
         for field in &node.fields {
             if let Node::Leaf { column, kind, width } = field.node {
                 let slot = (field.offset, width);
-                self.feed((column, kind), slot, (level, &cuts), &mut template, &mut varying)?;
+                self.add_numbers((column, kind), slot, (level, &cuts), &mut template, &mut varying)?;
             }
         }
         self.find_leaders(node, level, &mut varying)?;
@@ -269,7 +277,9 @@ impl<'a> Assembler<'a> {
         for i in 0..varying.len() {
             let Some(Follows { other, previous }) = varying[i].follows else { continue };
             let leads = |column: &Varying| {
-                column.column == other && column.follows.is_none() && !matches!(column.feed, Feed::Spaced(_))
+                column.column == other
+                    && column.follows.is_none()
+                    && !matches!(column.source, StripSource::Spaced(_))
             };
             if let Some(other) = varying.iter().position(leads) {
                 varying[i].follows = Some(Follows { other, previous });
@@ -284,7 +294,7 @@ impl<'a> Assembler<'a> {
             let kind = kind.unwrap_or(ColumnKind::Count);
             let decoded = self.columns.numbers((own, kind), level, &mut self.tools.scratch, &mut values)?;
             spread(decoded, level, &mut values);
-            (varying[i].feed, varying[i].follows) = (Feed::Values(values), None);
+            (varying[i].source, varying[i].follows) = (StripSource::Values(values), None);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(super) struct Order {
     pub sequences: Vec<u64>,
     pub lanes: Vec<Lane>,
     /// Of each row its place.
-    pub places: Vec<Place>,
+    pub places: Vec<LanePosition>,
 }
 
 /// The rows of one record type and symbol.
@@ -29,7 +29,7 @@ pub(super) struct Lane {
 
 /// A row in the order of lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct LanePosition {
     /// Index of its lane in the block.
     pub lane: usize,
     /// Index of the row in its group.
@@ -192,7 +192,7 @@ fn check_lanes(head: &Head, index: usize, symbols: &[i64], counts: &[i64]) -> Re
 }
 
 /// Of each row its place, from the rows in the order of lanes. Each row is there once, and those of a lane ascend.
-fn places(lanes: &[Lane], rows: &[usize], count: usize) -> Result<Vec<Place>, Flaw> {
+fn places(lanes: &[Lane], rows: &[usize], count: usize) -> Result<Vec<LanePosition>, Flaw> {
     let mut places = vec![None; count];
     let (mut rows, mut group, mut index) = (rows.iter(), 0, 0);
     for (number, lane) in lanes.iter().enumerate() {
@@ -202,11 +202,15 @@ fn places(lanes: &[Lane], rows: &[usize], count: usize) -> Result<Vec<Place>, Fl
         let mut after = 0;
         for row in rows.by_ref().take(lane.rows) {
             match places.get_mut(*row) {
-                Some(place @ None) if *row >= after => *place = Some(Place { lane: number, index }),
+                Some(place @ None) if *row >= after => *place = Some(LanePosition { lane: number, index }),
                 _ => return Err(beyond("row of a symbol", count as u64, *row as u64)),
             }
             (index, after) = (index + 1, row + 1);
         }
     }
-    places.into_iter().collect::<Option<Vec<Place>>>().ok_or(beyond("rows of all symbols", count as u64, 0))
+    places.into_iter().collect::<Option<Vec<LanePosition>>>().ok_or(beyond(
+        "rows of all symbols",
+        count as u64,
+        0,
+    ))
 }

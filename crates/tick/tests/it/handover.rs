@@ -138,7 +138,7 @@ fn a_half_written_day_of_another_process_is_not_taken_for_this_one() {
     let message = cursor.next().expect("read").expect("a row");
     let mut loader = there.loader().expect("a loader");
     for _ in 0..3 {
-        loader.append_body("other", message.time(), message.type_id(), message.body()).expect("room");
+        loader.append_body("other", message.time(), message.type_id(), message.body()).expect("it fits");
     }
     loader.close().expect("written");
     let rdb = rdb(&place.db, Some(&hdb));
@@ -169,7 +169,7 @@ fn imported_history_is_found_by_its_dates_and_is_no_part_of_today() {
         let mut at = 0;
         while let Some(message) = cursor.next().expect("read") {
             let time = Timestamp(january.midnight().0 + (at / 10) * 86_400_000_000_000 + at);
-            loader.append_body(message.symbol(), time, message.type_id(), message.body()).expect("room");
+            loader.append_body(message.symbol(), time, message.type_id(), message.body()).expect("it fits");
             at += 1;
         }
         loader.close().expect("written");

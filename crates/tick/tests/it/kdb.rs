@@ -29,7 +29,7 @@ impl Client {
     fn enter(address: SocketAddr, user: &str, password: &str) -> Option<Self> {
         let mut socket = TcpStream::connect(address).expect("a connection");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket.write_all(&greeting(user, password).expect("a greeting")).expect("room");
+        socket.write_all(&greeting(user, password).expect("a greeting")).expect("it fits");
         let mut client = Self { socket, session: Session::client(Limits::default()), came: VecDeque::new() };
         loop {
             if let Some(Event::Accepted(capability)) = client.session.next_event().expect("an answer") {
@@ -61,7 +61,7 @@ impl Client {
     }
 
     pub fn send(&mut self, kind: Kind, value: &Value) {
-        self.socket.write_all(&message(kind, value).expect("a message")).expect("room");
+        self.socket.write_all(&message(kind, value).expect("a message")).expect("it fits");
     }
 
     pub fn ask_value(&mut self, value: &Value) -> Value {
@@ -433,7 +433,7 @@ fn hostile_clients_are_disconnected_and_the_plant_goes_on() {
     let len = (body.len() as u32).to_le_bytes();
     body[4..8].copy_from_slice(&len);
     let mut client = Client::connect(front.address());
-    client.socket.write_all(&body).expect("room");
+    client.socket.write_all(&body).expect("it fits");
     assert!(matches!(client.next(), Some((Kind::Response, Value::Error(_)))));
     let deep = "(".repeat(2000);
     for text in ["system \"id\"", "\\ls", "value \"1\"", "{x}[1]", "hopen `:x", "delete from trade", &deep] {
@@ -484,7 +484,7 @@ fn messages_that_are_no_values_are_errors_and_the_connection_goes_on() {
     ];
     let mut client = Client::connect(front.address());
     for (what, payload) in cases {
-        client.socket.write_all(&framed(&payload)).expect("room");
+        client.socket.write_all(&framed(&payload)).expect("it fits");
         let answer = client.next();
         assert!(matches!(answer, Some((Kind::Response, Value::Error(_)))), "{what}: {answer:?}");
     }
@@ -499,7 +499,7 @@ fn messages_that_are_no_values_are_errors_and_the_connection_goes_on() {
     ];
     for (what, bytes) in bombs {
         let mut client = Client::connect(front.address());
-        client.socket.write_all(&bytes).expect("room");
+        client.socket.write_all(&bytes).expect("it fits");
         assert!(client.next().is_none(), "{what}");
     }
     wait_for(&front, |status| status.hostile == 5);

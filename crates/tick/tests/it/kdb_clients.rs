@@ -59,7 +59,7 @@ fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
         if !is_there {
             return None;
         }
-        std::fs::write(done, "").expect("room");
+        std::fs::write(done, "").expect("it fits");
     }
     Some(python)
 }

@@ -162,7 +162,7 @@ fn a_native_feed_and_chained_plants_keep_the_order() {
 /// Appends a row of [`Feed::table`] whose size is a number.
 fn append(loader: &mut Loader, number: i64) {
     let row = RecordValue { type_id: 0, fields: vec![RowValue::F64(1.5), RowValue::Int(number)] };
-    loader.append_value("A", Timestamp(number), &row).expect("room");
+    loader.append_value("A", Timestamp(number), &row).expect("it fits");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn open(db: &Database, durability: Durability) -> Plant {
 
 fn append(loader: &mut Loader, number: i64) {
     let row = RecordValue { type_id: 0, fields: vec![Value::F64(1.5), Value::Int(number)] };
-    loader.append_value("A", Timestamp(number), &row).expect("room");
+    loader.append_value("A", Timestamp(number), &row).expect("it fits");
 }
 
 #[test]

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_told() {
+    fn what_cannot_be_set_is_reported() {
         let mut settings = Settings::default();
         assert!(settings.set("colour", "red").unwrap_err().to_string().contains("db, stream, time"));
         assert!(settings.set("time", "noon").is_err());

@@ -1,6 +1,6 @@
 //! `tapedb tick all`: plant, RDB and HDB in one process.
 
-use super::ask::{self, Answers, Question, Reply};
+use super::ask::{self, Answers, Reply, Request};
 use super::kdb::KdbArgs;
 use super::{place, plant, rdb};
 use crate::commands::serve::server;
@@ -79,10 +79,10 @@ struct Asked {
 }
 
 impl Answers for Asked {
-    fn answer(&self, question: Question) -> Result<Reply, TickError> {
-        match question {
-            Question::EndOfDay { .. } => self.plants.answer(question),
-            question => self.rdb.answer(question),
+    fn answer(&self, request: Request) -> Result<Reply, TickError> {
+        match request {
+            Request::EndOfDay { .. } => self.plants.answer(request),
+            request => self.rdb.answer(request),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Questions to a running plant, RDB or HDB: a line of JSON for each question; the answer is a line of JSON with its kind, followed
+//! Requests to a running plant, RDB or HDB: a line of JSON for each request; the answer is a line of JSON with its kind, followed
 //! by a line for each row. docs/TICK.md describes the forms.
 //!
 //! The socket is a Unix socket that only its user can open, in a folder that only its user can enter: other users, other machines
-//! and web pages cannot reach it. At most [`CONNECTIONS_MAX`] clients are connected; a question has at most
-//! [`QUESTION_BYTES_MAX`]; a connection is closed when it is silent or does not read for [`SILENCE_MAX`], or when its first line is
-//! not a question.
+//! and web pages cannot reach it. At most [`CONNECTIONS_MAX`] clients are connected; a request has at most
+//! [`REQUEST_BYTES_MAX`]; a connection is closed when it is silent or does not read for [`SILENCE_MAX`], or when its first line is
+//! not a request.
 
 use super::socket;
 use serde::{Deserialize, Serialize};
@@ -23,24 +23,24 @@ use tapedb_tick::{Answer, Column, ColumnDef, Date, Kind, Query, TickError};
 
 /// Maximum number of connections.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Maximum bytes of a question.
-pub const QUESTION_BYTES_MAX: u64 = 1 << 20;
+/// Maximum bytes of a request.
+pub const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// How long a connection may be silent.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Time between two checks for the end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The socket for questions.
+/// The socket for requests.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct AskArgs {
-    /// Unix socket for questions (`tapedb tick query`, `eod`), or off [default: one in a folder of the user].
+    /// Unix socket for queries (`tapedb tick query`, `eod`), or off [default: one in a folder of the user].
     #[arg(long, value_name = "PATH", value_parser = socket::path)]
     ask: Option<PathBuf>,
 }
 
 impl AskArgs {
-    /// Starts to answer questions to a role, unless that is off.
+    /// Starts to answer requests to a role, unless that is off.
     pub fn serve(&self, role: &str, answers: Arc<dyn Answers>) -> Result<Option<Service>, Failure> {
         let place = match &self.ask {
             Some(off) if off.as_os_str() == "off" => return Ok(None),
@@ -51,10 +51,10 @@ impl AskArgs {
     }
 }
 
-/// A question.
+/// A request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Question {
+pub enum Request {
     /// The status.
     Status,
     /// Rows of a table.
@@ -118,7 +118,7 @@ impl Rows {
     }
 }
 
-/// The error of a question that cannot be answered.
+/// The error of a request that cannot be answered.
 pub fn asked(what: impl Into<String>) -> TickError {
     TickError::Asked { what: what.into() }
 }
@@ -138,13 +138,13 @@ impl Reply {
     }
 }
 
-/// Answers questions.
+/// Answers requests.
 pub trait Answers: Send + Sync {
-    /// Answers a question.
-    fn answer(&self, question: Question) -> Result<Reply, TickError>;
+    /// Answers a request.
+    fn answer(&self, request: Request) -> Result<Reply, TickError>;
 }
 
-/// Answers questions on a socket until it is dropped.
+/// Answers requests on a socket until it is dropped.
 pub struct Service {
     place: PathBuf,
     stopping: Arc<AtomicBool>,
@@ -155,7 +155,7 @@ pub struct Service {
 fn serve(place: &Path, answers: Arc<dyn Answers>) -> Result<Service, Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!(
-            "cannot listen for questions on {}: {error}; name a socket with --ask",
+            "cannot listen for queries on {}: {error}; name a socket with --ask",
             place.display()
         ))
     };
@@ -209,19 +209,19 @@ fn converse(socket: &UnixStream, answers: &dyn Answers) -> io::Result<()> {
     let mut out = BufWriter::new(socket);
     loop {
         let mut line = String::new();
-        (&mut lines).take(QUESTION_BYTES_MAX).read_line(&mut line)?;
+        (&mut lines).take(REQUEST_BYTES_MAX).read_line(&mut line)?;
         if !line.ends_with('\n') {
             return Ok(());
         }
-        let question = match serde_json::from_str(&line) {
-            Ok(question) => question,
+        let request = match serde_json::from_str(&line) {
+            Ok(request) => request,
             Err(error) => {
                 // Closes a connection that uses another protocol.
-                writeln!(out, "{}", json!({ "error": format!("not a question: {error}") }))?;
+                writeln!(out, "{}", json!({ "error": format!("not a query: {error}") }))?;
                 return out.flush();
             }
         };
-        match answers.answer(question) {
+        match answers.answer(request) {
             Ok(Reply::Object(object)) => writeln!(out, "{object}")?,
             Ok(Reply::Rows(answer)) => write_rows(&answer, &mut out)?,
             Err(error) => writeln!(out, "{}", json!({ "error": error.to_string() }))?,
@@ -268,7 +268,7 @@ fn value(values: &Column, row: usize, kind: Kind) -> Value {
 /// Asks, and passes the lines of the answer to `line` until it returns true.
 pub fn ask(
     place: &Path,
-    question: &Question,
+    request: &Request,
     mut line: impl FnMut(&str) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| {
@@ -278,7 +278,7 @@ pub fn ask(
         ))
     };
     let mut socket = UnixStream::connect(place).map_err(failed)?;
-    let text = serde_json::to_string(question).map_err(|error| Failure::new(error.to_string()))?;
+    let text = serde_json::to_string(request).map_err(|error| Failure::new(error.to_string()))?;
     writeln!(socket, "{text}").map_err(failed)?;
     for text in BufReader::new(socket).lines() {
         let text = text.map_err(failed)?;
@@ -294,7 +294,7 @@ pub fn ask(
     Err(Failure::new(format!("{} closed the connection; check that it still runs", place.display())))
 }
 
-/// The socket for questions.
+/// The socket for requests.
 pub fn address_of(service: Option<&Service>) -> Option<String> {
     service.map(|service| service.place.display().to_string())
 }

@@ -1,6 +1,6 @@
 //! `tapedb tick eod`: end a day.
 
-use super::ask::{Question, ask};
+use super::ask::{Request, ask};
 use super::socket;
 use std::path::PathBuf;
 use tapedb_terminal::{Failure, Ui};
@@ -28,7 +28,7 @@ pub struct Args {
 
 /// Ends a day.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let question = Question::EndOfDay { plant: args.name, date: args.date };
+    let request = Request::EndOfDay { plant: args.name, date: args.date };
     let at = args.at.map_or_else(|| socket::of_some_role(&["plant", "all"]), Ok)?;
-    ask(&at, &question, |line| ui.print(&format!("{line}\n")).map(|()| false))
+    ask(&at, &request, |line| ui.print(&format!("{line}\n")).map(|()| false))
 }

@@ -1,6 +1,6 @@
 //! `tapedb tick hdb`: a database of ended days.
 
-use super::ask::{self, Answers, Question, Reply, asked};
+use super::ask::{self, Answers, Reply, Request, asked};
 use super::place::PLANT;
 use crate::commands::serve::server;
 use serde_json::json;
@@ -33,7 +33,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let address = ask::address_of(asked.as_ref());
     match (ui.json(), &address) {
         (true, _) => ui.print_json(&json!({ "ask": address }))?,
-        (false, Some(address)) => ui.print(&format!("  questions on {address} (tapedb tick query)\n"))?,
+        (false, Some(address)) => ui.print(&format!("  queries on {address} (tapedb tick query)\n"))?,
         (false, None) => {}
     }
     serving.run(ui, || Ok(()))
@@ -43,15 +43,15 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 pub struct Asked(pub Hdb);
 
 impl Answers for Asked {
-    fn answer(&self, question: Question) -> Result<Reply, TickError> {
-        match question {
-            Question::Status => {
+    fn answer(&self, request: Request) -> Result<Reply, TickError> {
+        match request {
+            Request::Status => {
                 let dates = self.0.dates(PLANT)?;
                 let dates: Vec<String> = dates.iter().map(ToString::to_string).collect();
                 Ok(Reply::Object(json!({ "dates": dates })))
             }
-            Question::EndOfDay { .. } => Err(asked("only a plant can end a day; ask the plant")),
-            Question::Query(rows) => {
+            Request::EndOfDay { .. } => Err(asked("only a plant can end a day; ask the plant")),
+            Request::Query(rows) => {
                 let (query, date) = rows.query()?;
                 let plant = rows.plant.as_deref().unwrap_or(PLANT);
                 Ok(Reply::rows(self.0.query(plant, date, &query)?, rows.count))

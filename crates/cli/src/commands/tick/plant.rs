@@ -1,6 +1,6 @@
 //! `tapedb tick plant`: a tickerplant.
 
-use super::ask::{self, Answers, Question, Reply, asked};
+use super::ask::{self, Answers, Reply, Request, asked};
 use super::kdb::KdbArgs;
 use super::place::{self, PLANT};
 use crate::commands::serve::server;
@@ -184,7 +184,7 @@ impl Plants {
             text.push_str(&format!("  plant {name}: {}; it is {}\n", tables.join(", "), plant.day().date));
         }
         if let Some(asked) = asked {
-            text.push_str(&format!("  questions on {asked} (tapedb tick query, eod)\n"));
+            text.push_str(&format!("  queries on {asked} (tapedb tick query, eod)\n"));
         }
         ui.print(&text)
     }
@@ -249,13 +249,13 @@ impl Drop for Plants {
 pub struct Asked(pub BTreeMap<String, Arc<Plant>>);
 
 impl Answers for Asked {
-    fn answer(&self, question: Question) -> Result<Reply, TickError> {
-        match question {
-            Question::Status => {
+    fn answer(&self, request: Request) -> Result<Reply, TickError> {
+        match request {
+            Request::Status => {
                 let plants = self.0.values().map(|plant| status(plant)).collect::<Result<Vec<_>, _>>()?;
                 Ok(Reply::Object(json!({ "plants": plants })))
             }
-            Question::EndOfDay { plant, date } => {
+            Request::EndOfDay { plant, date } => {
                 let plant = self.plant(plant.as_deref())?;
                 let date = match date {
                     Some(date) => date.parse::<Date>().map_err(asked)?,
@@ -264,7 +264,7 @@ impl Answers for Asked {
                 let day = plant.end_of_day(date)?;
                 Ok(Reply::Object(json!({ "ended": date.to_string(), "date": day.date.to_string() })))
             }
-            Question::Query(_) => {
+            Request::Query(_) => {
                 Err(asked("a plant has no tables in memory; ask an RDB, or read its streams"))
             }
         }

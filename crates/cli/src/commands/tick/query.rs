@@ -1,6 +1,6 @@
 //! `tapedb tick query`: query a running RDB or HDB.
 
-use super::ask::{Question, Rows, ask};
+use super::ask::{Request, Rows, ask};
 use super::socket;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct Args {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let at = args.at.map_or_else(|| socket::of_some_role(&["rdb", "all", "hdb", "plant"]), Ok)?;
     let Some(table) = args.table.filter(|_| !args.status) else {
-        return ask(&at, &Question::Status, |line| ui.print(&format!("{line}\n")).map(|()| false));
+        return ask(&at, &Request::Status, |line| ui.print(&format!("{line}\n")).map(|()| false));
     };
     let rows = Rows {
         table,
@@ -88,7 +88,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             Ok(object) if !ui.json() => ui.print(&format!("{}\n", object["rows"])).map(|()| false),
             _ => ui.print(&format!("{line}\n")).map(|()| false),
         };
-        return ask(&at, &Question::Query(Box::new(rows)), show);
+        return ask(&at, &Request::Query(Box::new(rows)), show);
     }
     print_rows(&at, rows, ui)
 }
@@ -98,7 +98,7 @@ fn print_rows(at: &Path, rows: Rows, ui: &Ui) -> Result<(), Failure> {
     let mut head: Option<(Vec<String>, u64)> = None;
     let mut table = Vec::new();
     let mut seen = 0;
-    ask(at, &Question::Query(Box::new(rows)), |line| {
+    ask(at, &Request::Query(Box::new(rows)), |line| {
         let value: Value = serde_json::from_str(line).map_err(|error| Failure::new(error.to_string()))?;
         let Some((names, count)) = &head else {
             let columns = value["columns"].as_array().cloned().unwrap_or_default();

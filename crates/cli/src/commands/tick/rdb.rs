@@ -1,6 +1,6 @@
 //! `tapedb tick rdb`: the current day in memory.
 
-use super::ask::{self, Answers, Question, Reply, asked};
+use super::ask::{self, Answers, Reply, Request, asked};
 use super::kdb::KdbArgs;
 use super::place::{PlantAt, open_to_write};
 use crate::creation::CreateArgs;
@@ -103,7 +103,7 @@ fn tell(rdb: &Rdb, asked: Option<String>, ui: &Ui) -> Result<(), Failure> {
     let tables: Vec<&str> = rdb.tables().map(|table| table.name()).collect();
     let mut text = format!("an RDB of {}; it is {}\n", tables.join(", "), rdb.day().date);
     if let Some(asked) = asked {
-        text.push_str(&format!("  questions on {asked} (tapedb tick query)\n"));
+        text.push_str(&format!("  queries on {asked} (tapedb tick query)\n"));
     }
     ui.print(&text)
 }
@@ -130,14 +130,14 @@ pub struct Asked {
 }
 
 impl Answers for Asked {
-    fn answer(&self, question: Question) -> Result<Reply, TickError> {
-        let rows = match question {
-            Question::Status => {
+    fn answer(&self, request: Request) -> Result<Reply, TickError> {
+        let rows = match request {
+            Request::Status => {
                 let is_lost = self.is_lost.load(Ordering::Acquire);
                 return Ok(Reply::Object(status(&self.rdb.status(), is_lost)));
             }
-            Question::EndOfDay { .. } => return Err(asked("a plant ends days; ask it")),
-            Question::Query(rows) => rows,
+            Request::EndOfDay { .. } => return Err(asked("a plant ends days; ask it")),
+            Request::Query(rows) => rows,
         };
         let (query, date) = rows.query()?;
         match (date, &self.hdb) {

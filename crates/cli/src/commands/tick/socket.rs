@@ -1,4 +1,4 @@
-//! The Unix sockets for questions to roles: their paths, and access for their user only.
+//! The Unix sockets for requests to roles: their paths, and access for their user only.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -27,7 +27,7 @@ pub fn of_role(role: &str) -> Result<PathBuf, Failure> {
     Ok(folder()?.join(format!("tick-{role}.sock")))
 }
 
-/// Default socket for a question: that of the first running role, or else of the first role.
+/// Default socket for a request: that of the first running role, or else of the first role.
 pub fn of_some_role(roles: &[&str]) -> Result<PathBuf, Failure> {
     let folder = folder()?;
     let places = roles.iter().map(|role| folder.join(format!("tick-{role}.sock")));
@@ -61,7 +61,7 @@ fn folder() -> Result<PathBuf, Failure> {
 /// Listens on a socket that only this user can open. Replaces a socket that a process left behind.
 pub fn listen(place: &Path) -> Result<(UnixListener, Claim), Failure> {
     let failed =
-        |what: String| Failure::new(format!("cannot listen for questions on {}: {what}", place.display()));
+        |what: String| Failure::new(format!("cannot listen for queries on {}: {what}", place.display()));
     let mut beside = place.as_os_str().to_owned();
     beside.push(".lock");
     let lock = File::options().create(true).truncate(false).write(true).open(&beside);
@@ -100,7 +100,7 @@ pub fn path(text: &str) -> Result<PathBuf, String> {
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let is_address = !text.contains('/') && text.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
     if is_address {
-        return Err("questions use a Unix socket, because every program of this machine can reach a port; name a path, or off".into());
+        return Err("queries use a Unix socket, because every program of this machine can reach a port; name a path, or off".into());
     }
     Ok(text.into())
 }

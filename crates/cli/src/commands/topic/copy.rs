@@ -74,11 +74,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let options = CopyOptions { delay: args.delay, is_waited_for: !args.lossy, ..CopyOptions::default() };
     let mut copy = TopicCopy::open(&topic, &db, stream, settings, options)?;
     let deadline = args.duration.map(|duration| Instant::now() + duration);
-    let (mut told, mut missed) = (Instant::now(), 0);
+    let (mut reported, mut missed) = (Instant::now(), 0);
     while !ui.is_interrupted() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
         copy.step(WAIT)?;
-        if told.elapsed() >= args.every {
-            told = Instant::now();
+        if reported.elapsed() >= args.every {
+            reported = Instant::now();
             tell(&copy.progress(), ui)?;
         }
         let now_missed = copy.progress().missed;

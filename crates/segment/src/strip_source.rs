@@ -13,13 +13,13 @@ pub(crate) struct Varying<'a> {
     pub offset: u32,
     /// Bytes of the slot.
     pub width: u32,
-    pub feed: Feed<'a>,
+    pub source: StripSource<'a>,
     /// What the values are added to.
     pub follows: Option<Follows>,
 }
 
 /// Where the values of a column come from.
-pub(crate) enum Feed<'a> {
+pub(crate) enum StripSource<'a> {
     Strips(Box<Strips<'a>>),
     /// They have been decoded.
     Values(Vec<i64>),
@@ -28,10 +28,10 @@ pub(crate) enum Feed<'a> {
     /// All are this one.
     Same(i64),
     /// Of more values than an encoding takes: the pieces that the column is cut into.
-    Pieces(Vec<Feed<'a>>),
-    Decimals(Box<DecimalFeed<'a>>),
+    Pieces(Vec<StripSource<'a>>),
+    Decimals(Box<DecimalStrips<'a>>),
     /// Of a nullable field: the values that are there, and where they are.
-    Spaced(Box<(Spaced<'a>, Feed<'a>)>),
+    Spaced(Box<(Spaced<'a>, StripSource<'a>)>),
 }
 
 /// The column that another one is the difference to.
@@ -46,7 +46,7 @@ pub(crate) struct Follows {
 /// Strips of a piece.
 const PIECE: usize = COUNT_MAX / GROUP;
 
-impl Feed<'_> {
+impl StripSource<'_> {
     /// Makes `strip` number `index`; they come in order.
     pub fn next(&mut self, index: usize, strip: &mut Strip) {
         match self {
@@ -70,8 +70,8 @@ impl Feed<'_> {
             }
             Self::Decimals(decimals) => decimals.next(index, strip),
             Self::Spaced(spaced) => {
-                let (spaced, feed) = &mut **spaced;
-                spaced.next(index, strip, |index, strip| feed.next(index, strip));
+                let (spaced, source) = &mut **spaced;
+                spaced.next(index, strip, |index, strip| source.next(index, strip));
             }
         }
     }
@@ -87,20 +87,25 @@ impl Feed<'_> {
 }
 
 /// What is left of a column of decimals.
-pub(crate) struct DecimalFeed<'a> {
+pub(crate) struct DecimalStrips<'a> {
     header: DecimalForm,
-    numbers: Feed<'a>,
+    numbers: StripSource<'a>,
     /// With memory for a strip of it.
-    shifts: Option<(Feed<'a>, Strip)>,
+    shifts: Option<(StripSource<'a>, Strip)>,
     /// Numbers of the strips that have not been read.
     left: usize,
     flaw: Option<Flaw>,
 }
 
-impl<'a> DecimalFeed<'a> {
+impl<'a> DecimalStrips<'a> {
     /// `count` numbers of a column without exceptions that has this header, with `shifts` if it has any.
-    pub fn new(header: DecimalForm, numbers: Feed<'a>, shifts: Option<Feed<'a>>, count: usize) -> Self {
-        let shifts = shifts.map(|feed| (feed, Strip::default()));
+    pub fn new(
+        header: DecimalForm,
+        numbers: StripSource<'a>,
+        shifts: Option<StripSource<'a>>,
+        count: usize,
+    ) -> Self {
+        let shifts = shifts.map(|source| (source, Strip::default()));
         Self { header, numbers, shifts, left: count, flaw: None }
     }
 
@@ -111,8 +116,8 @@ impl<'a> DecimalFeed<'a> {
         self.numbers.next(index, strip);
         strip.widen();
         let shifts = match &mut self.shifts {
-            Some((feed, shifts)) => {
-                feed.next(index, shifts);
+            Some((source, shifts)) => {
+                source.next(index, shifts);
                 shifts.widen();
                 &shifts.wide[..count]
             }

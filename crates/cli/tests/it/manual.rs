@@ -34,6 +34,9 @@ fn every_command_has_a_manual_page() {
     }
     let load = std::fs::read_to_string(pages.join("tapedb-load.1")).unwrap();
     assert!(load.contains("flush\\-interval") && load.contains("SIGTERM"), "{load}");
+    // A command that has commands below it has its own description too.
+    let server = std::fs::read_to_string(pages.join("tapedb-server.1")).unwrap();
+    assert!(server.contains("SIGHUP") && server.contains("Example"), "{server}");
 }
 
 #[test]

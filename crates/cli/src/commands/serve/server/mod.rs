@@ -24,16 +24,7 @@ use tracing::Level;
 /// Time between two checks for signals.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Serve a database over TCP, TLS and Unix sockets.
-///
-/// Without options: the database in ./tapedb (--create creates it) on 127.0.0.1:7847, health and metrics on
-/// http://127.0.0.1:7848. Every option can also be an environment variable (TAPEDB_SERVER_LISTEN) or a line of a TOML file
-/// (listen = "0.0.0.0:7847"); options override variables, variables override the file. The file also has limits: --print-config
-/// shows all settings. Users, rights and limits: see docs/SERVER.md.
-///
-/// SIGHUP reloads the users; SIGTERM and Ctrl-C shut the server down in order.
-///
-/// Example: tapedb server --db demo.tape --create --listen 0.0.0.0:7847 --users users.toml
+/// The settings of a server, as options.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// TOML file with settings.
@@ -118,7 +109,16 @@ pub struct Args {
     print_config: bool,
 }
 
-/// Serve, or show the status of a server.
+/// Serve a database over TCP, TLS and Unix sockets.
+///
+/// Without options: the database in ./tapedb (--create creates it) on 127.0.0.1:7847, health and metrics on
+/// http://127.0.0.1:7848. Every option can also be an environment variable (TAPEDB_SERVER_LISTEN) or a line of a TOML file
+/// (listen = "0.0.0.0:7847"); options override variables, variables override the file. The file also has limits: --print-config
+/// shows all settings. Users, rights and limits: see docs/SERVER.md.
+///
+/// SIGHUP reloads the users; SIGTERM and Ctrl-C shut the server down in order.
+///
+/// Example: tapedb server --db demo.tape --create --listen 0.0.0.0:7847 --users users.toml
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ServerCommand {

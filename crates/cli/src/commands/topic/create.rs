@@ -1,6 +1,6 @@
 //! `tapedb topic create`: create a topic.
 
-use super::folder::FolderArgs;
+use super::folder::TopicArgs;
 use crate::commands::streams::create::read_schema;
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -16,11 +16,7 @@ use tapedb_topic::{Delivery, Topic, TopicOptions};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    folder: FolderArgs,
-
-    /// Name of the new topic.
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    topic: TopicArgs,
 
     /// File with the schema; - reads standard input.
     #[arg(long, value_name = "FILE")]
@@ -60,7 +56,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let Args { ring: ring_bytes, symbols: symbols_bytes, stall, .. } = args;
     let options = TopicOptions { delivery, ring_bytes, symbols_bytes, stall };
-    let topic = Topic::create(&args.folder.folder()?, &args.topic, &schema, &options)?;
+    let topic = Topic::create(&args.topic.folder()?, &args.topic.name, &schema, &options)?;
     if ui.json() {
         return ui.print_json(&super::list::Summary::of(&topic));
     }

@@ -1,6 +1,6 @@
 //! `tapedb topic delete`: delete a topic.
 
-use super::folder::FolderArgs;
+use super::folder::TopicArgs;
 use crate::input::confirm;
 use serde_json::json;
 use tapedb_terminal::{Failure, Ui};
@@ -15,11 +15,7 @@ use tapedb_topic::Topic;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    folder: FolderArgs,
-
-    /// The topic.
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    topic: TopicArgs,
 
     /// Do not ask.
     #[arg(long)]
@@ -28,13 +24,13 @@ pub struct Args {
 
 /// Deletes the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let subject = format!("topic {:?}", args.topic);
+    let subject = format!("topic {:?}", args.topic.name);
     if !args.yes && !confirm(&format!("Delete {subject}"), &subject, ui)? {
         return Err(Failure::new("nothing was deleted; answer yes to delete"));
     }
-    Topic::delete(&args.folder.folder()?, &args.topic)?;
+    Topic::delete(&args.topic.folder()?, &args.topic.name)?;
     if ui.json() {
-        return ui.print_json(&json!({ "deleted": args.topic }));
+        return ui.print_json(&json!({ "deleted": args.topic.name }));
     }
     ui.print(&format!("deleted {subject}\n"))
 }

@@ -25,10 +25,28 @@ impl FolderArgs {
             (None, None) => Ok(Folder::shared()),
         }
     }
+}
 
-    /// Opens a topic.
-    pub fn open(&self, name: &str) -> Result<Topic, Failure> {
-        Ok(Topic::open(&self.folder()?, name)?)
+/// One topic, and where it is.
+#[derive(clap::Args, Debug, Clone)]
+pub struct TopicArgs {
+    #[command(flatten)]
+    folder: FolderArgs,
+
+    /// The topic.
+    #[arg(id = "topic", value_name = "TOPIC")]
+    pub name: String,
+}
+
+impl TopicArgs {
+    /// The folder that it is in.
+    pub fn folder(&self) -> Result<Folder, Failure> {
+        self.folder.folder()
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Topic, Failure> {
+        Ok(Topic::open(&self.folder()?, &self.name)?)
     }
 }
 

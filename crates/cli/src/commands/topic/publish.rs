@@ -1,6 +1,6 @@
 //! `tapedb topic publish`: publish messages from JSON lines.
 
-use super::folder::FolderArgs;
+use super::folder::TopicArgs;
 use crate::input::{BadLineArgs, Input, Refusal, Sink};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -23,11 +23,7 @@ const WAIT: Duration = Duration::from_millis(100);
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    folder: FolderArgs,
-
-    /// The topic, which must exist: see `tapedb topic create`.
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    topic: TopicArgs,
 
     #[command(flatten)]
     input: Input,
@@ -43,7 +39,7 @@ pub struct Args {
 /// Publishes.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.signals().give_time_to_finish()?;
-    let topic = args.folder.open(&args.topic)?;
+    let topic = args.topic.open()?;
     let mut publisher = topic.publisher()?;
     publisher.set_timeout(WAIT.min(args.patience.unwrap_or(WAIT)));
     let mut sink = Publishing { publisher, patience: args.patience, published: 0, ui };
@@ -66,10 +62,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Err(failure) => return Err(failure),
     }
     if ui.json() {
-        ui.print_json(&json!({ "topic": args.topic, "messages": messages, "bad_lines": bad.count }))?;
+        ui.print_json(&json!({ "topic": args.topic.name, "messages": messages, "bad_lines": bad.count }))?;
     } else {
         let (messages, bad) = (thousands(messages), bad.summary());
-        ui.print(&format!("published {messages} messages to topic {:?}{bad}\n", args.topic))?;
+        ui.print(&format!("published {messages} messages to topic {:?}{bad}\n", args.topic.name))?;
     }
     bad.finish()?;
     ui.check_interrupt()

@@ -1,6 +1,6 @@
 //! `tapedb topic stat`: show the state of a topic while it runs.
 
-use super::folder::FolderArgs;
+use super::folder::TopicArgs;
 use super::list::delivery;
 use serde_json::{Value, json};
 use std::thread;
@@ -19,11 +19,7 @@ use tapedb_topic::{Topic, TopicStats};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    folder: FolderArgs,
-
-    /// The topic.
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    topic: TopicArgs,
 
     /// Repeat at this interval, with rates, until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
@@ -36,7 +32,7 @@ pub struct Args {
 
 /// Shows the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let topic = args.folder.open(&args.topic)?;
+    let topic = args.topic.open()?;
     let mut before = None;
     let times = args.times.unwrap_or(if args.every.is_some() { u64::MAX } else { 1 });
     for repetition in 0..times {

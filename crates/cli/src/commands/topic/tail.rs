@@ -1,6 +1,6 @@
 //! `tapedb topic tail`: print messages as they arrive.
 
-use super::folder::FolderArgs;
+use super::folder::TopicArgs;
 use crate::output::{self, Format, Output};
 use std::time::{Duration, Instant};
 use tapedb_terminal::{Failure, Ui, quantity};
@@ -18,11 +18,7 @@ const WAIT: Duration = Duration::from_millis(100);
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    folder: FolderArgs,
-
-    /// The topic.
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    topic: TopicArgs,
 
     /// Begin with the oldest message in the ring.
     #[arg(long)]
@@ -47,7 +43,7 @@ pub struct Args {
 
 /// Follows the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let topic = args.folder.open(&args.topic)?;
+    let topic = args.topic.open()?;
     let mut subscriber = topic.subscriber().without_back_pressure();
     if args.oldest {
         subscriber = subscriber.from_oldest();

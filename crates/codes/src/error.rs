@@ -306,7 +306,7 @@ fn interned(text: &str) -> &'static str {
         return found;
     }
     if known.len() >= INTERNED_MAX || text.len() > INTERNED_BYTES_MAX {
-        return "the server says no more than that";
+        return "the server gives no further reason";
     }
     let kept: &'static str = Box::leak(text.into());
     known.insert(kept);

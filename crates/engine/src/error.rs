@@ -48,7 +48,7 @@ pub enum Error {
     Invalid(Invalid),
     /// A message was not appended: correct it, or leave it out.
     Rejected(Rejected),
-    /// Stored messages, or the files that describe them, cannot be read. Where messages are concerned, a cursor goes on after them.
+    /// Stored messages, or the files that describe them, cannot be read. Where messages are concerned, a cursor continues after them.
     Unreadable(Unreadable),
     /// A failure of the log: damage, a full disk, or a log that takes no more messages.
     Log(Box<LogError>),
@@ -119,7 +119,7 @@ impl Error {
         }
     }
 
-    /// Whether stored messages are damaged: reading can go on after them.
+    /// Whether stored messages are damaged: reading can continue after them.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Log(error) => matches!(**error, LogError::Damaged { .. }),
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// How many messages are out of reach, as far as it is known, and the sequence number of the first.
+    /// How many messages cannot be read, as far as it is known, and the sequence number of the first.
     pub(crate) fn out_of_reach(&self) -> (Option<u64>, u64) {
         match self {
             Self::Log(error) => match &**error {
@@ -157,7 +157,7 @@ impl Error {
         matches!(self, Self::Invalid(Invalid::Version { .. }) | Self::Unreadable(Unreadable::Convert { .. }))
     }
 
-    /// Whether a cursor gives it once and reading goes on behind it.
+    /// Whether a cursor gives it once and reading continues behind it.
     pub(crate) fn is_reported_once(&self) -> bool {
         self.is_damage()
             || self.is_conversion()
@@ -185,7 +185,7 @@ impl Error {
         }
     }
 
-    /// Messages of a log that are out of reach.
+    /// Messages of a log that cannot be read.
     pub(crate) fn damaged(log: &Log, damage: Damage) -> Self {
         let path = log.path().join(format!("{:020}.log", damage.file));
         LogError::Damaged { path, damage: Box::new(damage) }.into()

@@ -20,7 +20,7 @@ pub struct BatchSlice<'a> {
     pub offset: u64,
 }
 
-/// The batches of a span, in order. Damage is one `Err` item that names the messages out of reach; the next item
+/// The batches of a span, in order. Damage is one `Err` item that names the messages that cannot be read; the next item
 /// continues after it.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {

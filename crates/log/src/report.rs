@@ -33,7 +33,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Bytes in a log file that cannot be read as batches, and the messages that are out of reach with them.
+/// Bytes in a log file that cannot be read as batches, and the messages that cannot be read with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The log file: the sequence number in its name.
@@ -42,9 +42,9 @@ pub struct Damage {
     pub offset: u64,
     /// Damaged bytes; 0 when messages are missing between whole batches.
     pub bytes: u64,
-    /// Sequence number of the first message out of reach.
+    /// Sequence number of the first message that cannot be read.
     pub first_sequence: u64,
-    /// Messages out of reach; `None` when nothing after the damage shows how many.
+    /// Messages that cannot be read; `None` when nothing after the damage shows how many.
     pub count: Option<u64>,
     /// What is wrong.
     pub reason: Reason,
@@ -56,15 +56,15 @@ impl fmt::Display for Damage {
         write!(f, "{file:020}.log: {bytes} bytes at offset {offset}: {reason}; ")?;
         match count {
             Some(0) => write!(f, "no message lost"),
-            Some(1) => write!(f, "message {first_sequence} is out of reach"),
+            Some(1) => write!(f, "message {first_sequence} cannot be read"),
             Some(n) => {
                 write!(
                     f,
-                    "messages {first_sequence} to {} are out of reach",
+                    "messages {first_sequence} to {} cannot be read",
                     first_sequence.saturating_add(n - 1)
                 )
             }
-            None => write!(f, "messages from {first_sequence} on are out of reach"),
+            None => write!(f, "messages from {first_sequence} on cannot be read"),
         }
     }
 }
@@ -102,7 +102,7 @@ pub struct Recovery {
     pub files: usize,
     /// Batches read while scanning; those of files with a good index are not counted.
     pub batches_scanned: u64,
-    /// Messages within reach.
+    /// Messages that can be read.
     pub messages: u64,
     /// Sequence number with which the log begins; messages below it are stored elsewhere.
     pub first_sequence: u64,

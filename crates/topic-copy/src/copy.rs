@@ -40,7 +40,7 @@ pub struct CopyProgress {
 }
 
 /// Stores a topic in a durable stream: every message, in the topic's order, while it runs; messages that it could not copy are
-/// recorded. When it is opened again it goes on where it was, if the topic still has those messages.
+/// recorded. When it is opened again it continues where it was, if the topic still has those messages.
 ///
 /// No other loader may write into the stream.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub struct TopicCopy {
 }
 
 impl TopicCopy {
-    /// Opens the stream, or creates it, and goes on where an earlier copy of the same topic ended, else with the oldest message
+    /// Opens the stream, or creates it, and continues where an earlier copy of the same topic ended, else with the oldest message
     /// that the topic has.
     ///
     /// # Errors

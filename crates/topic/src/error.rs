@@ -224,7 +224,7 @@ impl fmt::Display for TopicError {
                 f,
                 "the topic has another publisher, and one of the two is exclusive; share the topic, or wait"
             ),
-            Self::Full { what, most } => write!(f, "the topic has {most} {what}, which is the most"),
+            Self::Full { what, most } => write!(f, "the topic has {most} {what}, which is the maximum"),
             Self::SymbolsFull { symbol, bytes } => write!(
                 f,
                 "the topic's dictionary of {bytes} bytes has no space for symbol `{symbol}`; create the topic with a larger one"

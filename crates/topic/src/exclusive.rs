@@ -1,7 +1,7 @@
 //! The only publisher of a topic: no exchanges, and no reads of the tail.
 //!
 //! Its own position and limit are in its memory. The tail follows what it commits; after its death the tail may be behind by
-//! the last commit, so the next publisher goes on from the last committed frame (`settle`, and `Claimer::free_tail`).
+//! the last commit, so the next publisher continues from the last committed frame (`settle`, and `Claimer::free_tail`).
 //!
 //! The first words of its next frames are cleared ahead of time, after a commit and not before the next: until a message is
 //! published, it then touches only its own lines, which are in the cache already. Lines further ahead are prefetched, because

@@ -131,7 +131,7 @@ impl Topic {
         }
     }
 
-    /// Removes a topic's file. Processes that have it open go on with each other; no other process finds it.
+    /// Removes a topic's file. Processes that have it open continue with each other; no other process finds it.
     ///
     /// # Errors
     /// [`TopicError::NotFound`], and the system's.

@@ -514,7 +514,7 @@ messages! {
             /// Sequence number after its last message.
             next_sequence: u64,
         }
-        /// A batch was not stored, and neither are later ones: the load goes on with this number.
+        /// A batch was not stored, and neither are later ones: the load continues with this number.
         AppendFailed = 81 {
             /// The batch's number.
             number: u64,
@@ -523,7 +523,7 @@ messages! {
         }
         /// A watch or load was closed as requested.
         Closed = 82 {}
-        /// A watch goes on with a later message: the messages between are in segments, or dropped.
+        /// A watch continues with a later message: the messages between are in segments, or dropped.
         Skipped = 83 {
             /// The space.
             space: u32,

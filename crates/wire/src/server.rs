@@ -106,7 +106,7 @@ impl ServerSession {
         self.channels.insert(channel, Channel::Load { next_number });
     }
 
-    /// A batch was not stored: the load goes on with its number. Batches after it that are in flight are ignored: see
+    /// A batch was not stored: the load continues with its number. Batches after it that are in flight are ignored: see
     /// [`is_expected`](Self::is_expected).
     pub fn go_back(&mut self, channel: u32, number: u64) {
         if let Some(Channel::Load { next_number }) = self.channels.get_mut(&channel) {

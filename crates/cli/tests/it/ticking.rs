@@ -128,7 +128,7 @@ fn no_acknowledged_row_is_lost_when_a_role_is_killed() {
         status["plants"][0]["tables"][0]["today"].as_u64().expect("a number")
     };
 
-    // The feed: what it was addresses is there; it goes on behind that.
+    // The feed: what it was addresses is there; it continues behind that.
     let (feed, _) = Role::start(&feed_line(0), 0);
     today(rows / 6);
     feed.kill();

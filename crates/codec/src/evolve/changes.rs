@@ -15,7 +15,7 @@ pub struct Change {
     pub field: Option<String>,
     /// What happens to it.
     pub kind: ChangeKind,
-    /// The written values that are out of reach by it.
+    /// The written values that cannot be read by it.
     pub losses: Vec<Loss>,
 }
 

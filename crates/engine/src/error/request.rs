@@ -188,7 +188,7 @@ impl fmt::Display for Stale {
                 write!(f, "stream {name:?} is called {new:?} now; open it by that name")
             }
             Self::Outdated { stream } => {
-                write!(f, "stream {stream:?} has got another schema since it was opened; open it again")
+                write!(f, "stream {stream:?} has another schema since it was opened; open it again")
             }
         }
     }

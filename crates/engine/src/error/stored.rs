@@ -6,7 +6,7 @@ use tapedb_codec::DecodeError;
 use tapedb_codec::evolve::EvolveError;
 use tapedb_segment::SegmentError;
 
-/// Stored messages, or the files that describe them, cannot be read. Where messages are concerned, a cursor goes on after them.
+/// Stored messages, or the files that describe them, cannot be read. Where messages are concerned, a cursor continues after them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -19,7 +19,7 @@ pub enum Unreadable {
     },
     /// A failure of a segment.
     Segment(Box<SegmentFailure>),
-    /// Messages that were out of reach when they were sealed. A cursor gives it once.
+    /// Messages that could not be read when they were sealed. A cursor gives it once.
     Lost(Box<LostMessages>),
     /// Messages of a transient stream were dropped before they were read, because the stream may hold no more
     /// ([`StreamOptions::bytes_max`](crate::StreamOptions::bytes_max)). A cursor gives it each time it has fallen behind, and goes
@@ -62,7 +62,7 @@ impl fmt::Display for Unreadable {
             Self::Lost(lost) => write!(f, "{lost}"),
             Self::Dropped { stream, messages, first_sequence } => write!(
                 f,
-                "{messages} messages of transient stream {stream:?} were dropped before they were read; reading goes on with \
+                "{messages} messages of transient stream {stream:?} were dropped before they were read; reading continues with \
                  message {first_sequence}, the oldest there is; read faster, or create the stream with a larger bytes_max"
             ),
             Self::Convert { stream, sequence, error } => {
@@ -75,14 +75,14 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// What is wrong with a segment, and which messages are out of reach by it.
+/// What is wrong with a segment, and which messages cannot be read by it.
 #[derive(Debug)]
 pub struct SegmentFailure {
     /// The file.
     pub path: PathBuf,
     /// The messages have sequence numbers from this one …
     pub first_sequence: u64,
-    /// … to before this one; others with such numbers may be in reach.
+    /// … to before this one; others with such numbers may be readable.
     pub next_sequence: u64,
     /// How many there are.
     pub messages: u64,
@@ -90,14 +90,14 @@ pub struct SegmentFailure {
     pub error: SegmentError,
 }
 
-/// Messages that were out of reach, by damage to log files, when what could be read was sealed.
+/// Messages that could not be read, by damage to log files, when what could be read was sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostMessages {
     /// The directory of the space. The damaged log files are in it still, their names ended by `.log.damaged`.
     pub path: PathBuf,
     /// The messages have sequence numbers from this one …
     pub first_sequence: u64,
-    /// … to before this one; others with such numbers are in reach.
+    /// … to before this one; others with such numbers can be read.
     pub next_sequence: u64,
     /// How many there are.
     pub messages: u64,
@@ -110,7 +110,7 @@ impl fmt::Display for LostMessages {
         write!(
             f,
             "{messages} messages with sequence numbers from {first_sequence} to {last} were damaged in the log of {path} when \
-             it was sealed and are out of reach; what is left of its damaged files is kept beside as .log.damaged"
+             it was sealed, and cannot be read; what is left of its damaged files is kept beside as .log.damaged"
         )
     }
 }
@@ -123,17 +123,17 @@ impl fmt::Display for SegmentFailure {
         match error {
             SegmentError::Damaged(damage) if *messages == 0 => write!(
                 f,
-                "the index of {path} is damaged: {damage}; all its messages are in reach, and `tapedb repair` rebuilds it"
+                "the index of {path} is damaged: {damage}; all its messages can be read, and `tapedb repair` rebuilds it"
             ),
             SegmentError::Damaged(damage) => write!(
                 f,
                 "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \
-                 to {last} are out of reach, reading goes on after them"
+                 to {last} cannot be read; reading continues after them"
             ),
             SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => write!(
                 f,
-                "{path} is missing; {messages} messages with sequence numbers from {first_sequence} to {last} are out of \
-                 reach, reading goes on after them; restore the file from a copy"
+                "{path} is missing; {messages} messages with sequence numbers from {first_sequence} to {last} cannot be \
+                 read; reading continues after them; restore the file from a copy"
             ),
             SegmentError::Unfaithful(_) => write!(
                 f,

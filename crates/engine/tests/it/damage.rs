@@ -294,7 +294,7 @@ fn known_losses_are_reported_to_each_cursor() {
         copy(&original, &path);
         fs::remove_file(&logs(&path)[gone]).unwrap();
         let lost = firsts[gone]..firsts[gone + 1];
-        let said = format!("messages {} to {} are out of reach", lost.start, lost.end - 1);
+        let said = format!("messages {} to {} cannot be read", lost.start, lost.end - 1);
         let stream = Database::open_without_maintenance(&path).unwrap().stream("s").unwrap();
         let cursor = || stream.cursor();
         let builders = [

@@ -1,4 +1,4 @@
-//! Flipped bits and random bytes are found and reported, and only the batches they hit are out of reach.
+//! Flipped bits and random bytes are found and reported, and only the batches they hit cannot be read.
 
 use crate::support::{self, *};
 use proptest::prelude::*;
@@ -116,7 +116,7 @@ fn damage_in_the_middle_stays_and_is_reported() {
     let damage = recovery.damaged[0];
     assert_eq!((damage.offset, damage.bytes), ((64 + 2 * bytes) as u64, bytes as u64));
     assert_eq!((damage.first_sequence, damage.count), (4, Some(2)));
-    assert!(recovery.to_string().contains("messages 4 to 5 are out of reach"), "{recovery}");
+    assert!(recovery.to_string().contains("messages 4 to 5 cannot be read"), "{recovery}");
     assert_eq!(broken.content(&path).unwrap().len(), disk.content(&path).unwrap().len());
     let found = read_all(writer.log());
     assert_eq!(found.sequences, [0, 1, 2, 3, 6, 7, 8, 9]);

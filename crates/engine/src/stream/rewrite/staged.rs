@@ -217,7 +217,7 @@ struct FileReader<'a> {
     /// What has been read; the message that comes next begins at `start`.
     buffer: Vec<u8>,
     start: usize,
-    /// Where the file goes on behind the buffer.
+    /// Where the file continues behind the buffer.
     offset: u64,
     row: Option<Row>,
 }

@@ -48,7 +48,7 @@ pub fn append(writer: &mut LogWriter, count: u64, body_bytes: usize) -> Result<R
     writer.append(&mut batch)
 }
 
-/// The messages within reach and the damage met on the way.
+/// The messages that can be read and the damage met on the way.
 #[derive(Debug, Default, PartialEq)]
 pub struct Found {
     pub sequences: Vec<u64>,

@@ -88,6 +88,27 @@ impl ServerCertVerifier for CertificateVerifier {
     }
 }
 
+/// Why a server's certificate is refused, and what to do.
+pub(crate) fn refusal(wrong: &CertificateError) -> String {
+    use CertificateError as Wrong;
+    let advice = match wrong {
+        // The second: the signer has the name of a trusted authority, and another key.
+        Wrong::UnknownIssuer | Wrong::BadSignature => "name the certificate of its authority in TAPEDB_CA",
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+            "use a name that the certificate has, or create a certificate with this name"
+        }
+        Wrong::Expired
+        | Wrong::ExpiredContext { .. }
+        | Wrong::NotValidYet
+        | Wrong::NotValidYetContext { .. } => "renew it, and check the clock of this machine",
+        Wrong::Other(other) if is_authority(other) => {
+            "name this very certificate in TAPEDB_CA, or create one with `tapedb cert`"
+        }
+        _ => "see docs/CERTIFICATES.md",
+    };
+    format!("this client refuses its certificate ({wrong}); {advice}")
+}
+
 /// Whether a certificate was refused because it is an authority's. The type of this error is private to the verifier.
 fn is_authority(error: &OtherError) -> bool {
     format!("{:?}", error.0) == "CaUsedAsEndEntity"

@@ -9,6 +9,7 @@
 
 use crate::address::Address;
 use crate::answer::{Answer, PendingAnswer};
+use crate::certificate_verifier;
 use crate::convert::{self, is_timeout};
 use crate::interrupt::{is_interrupted, slice};
 use crate::notifier::{Notifier, locked};
@@ -440,7 +441,7 @@ impl Drop for Connection {
     }
 }
 
-/// Why another attempt would fail too: the server's protocol is not the one of the URL. `received` are the received bytes.
+/// Why another attempt would fail too: the server's protocol is not the one of the URL, or its certificate is refused. `received` are the received bytes.
 fn mismatch(address: &Address, error: &io::Error, received: &[u8]) -> Option<String> {
     let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     if let (Address::Tls { host, port }, Some(rustls::Error::InvalidMessage(_))) = (address, of_tls) {
@@ -448,6 +449,9 @@ fn mismatch(address: &Address, error: &io::Error, received: &[u8]) -> Option<Str
         return Some(format!(
             "the server there does not use TLS; for a server without TLS write {plain} (its HTTP port is only for health and metrics)"
         ));
+    }
+    if let Some(rustls::Error::InvalidCertificate(wrong)) = of_tls {
+        return Some(certificate_verifier::refusal(wrong));
     }
     match received {
         [b'H', b'T', b'T', b'P', ..] => Some(

@@ -14,6 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Fields;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tapedb_engine::{Chunk, Values};
 use tapedb_schema::{Decimal64, Scalar};
@@ -37,6 +38,16 @@ impl Level {
     /// One value for each message.
     pub fn of_messages(len: usize) -> Self {
         Self { len, slots: None, rows: None }
+    }
+
+    /// Slots without values.
+    fn of_nothing(len: usize) -> Self {
+        Self { len, slots: Some(Vec::new()), rows: None }
+    }
+
+    /// Whether there are slots, and no values for them.
+    fn has_nothing(&self) -> bool {
+        self.len > 0 && self.slots.as_ref().is_some_and(Vec::is_empty)
     }
 
     fn slot(&self, value: usize) -> usize {
@@ -75,13 +86,20 @@ impl Level {
     }
 }
 
+/// Arrays without values, by the node or alternative that they are of. An alternative that no message has would otherwise cost as
+/// many zeros as one that all have: batches share them, as slices.
+#[derive(Debug, Default)]
+pub(crate) struct Absent(HashMap<usize, ArrayRef>);
+
 /// Builds the arrays of one chunk.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Arrays<'a> {
     pub chunk: Chunk<'a>,
     pub decimals: Decimals,
     /// Messages before the chunk, for errors.
     pub rows_before: usize,
+    /// Of chunks before, of the same nodes and decimals.
+    pub absent: &'a mut Absent,
 }
 
 impl<'a> Arrays<'a> {
@@ -89,7 +107,7 @@ impl<'a> Arrays<'a> {
     ///
     /// # Errors
     /// For decimals that are not exact in the type asked for, and more values than an array can have.
-    pub fn array(&self, node: &Node, level: &Level) -> Result<ArrayRef, Error> {
+    pub fn array(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Error> {
         match node.presence {
             None => self.content(node, level, None),
             Some(column) => {
@@ -99,7 +117,33 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    fn content(&self, node: &Node, level: &Level, nulls: Option<NullBuffer>) -> Result<ArrayRef, Error> {
+    fn content(&mut self, node: &Node, level: &Level, nulls: Option<NullBuffer>) -> Result<ArrayRef, Error> {
+        if level.has_nothing() {
+            let has_nulls = nulls.is_some();
+            return self.absent(std::ptr::from_ref(node).addr(), level.len, |arrays, len| {
+                arrays.values(node, &Level::of_nothing(len), has_nulls.then(|| NullBuffer::new_null(len)))
+            });
+        }
+        self.values(node, level, nulls)
+    }
+
+    /// `len` slots without values, of what has this address; `build` makes at least so many.
+    fn absent(
+        &mut self,
+        address: usize,
+        len: usize,
+        build: impl FnOnce(&mut Self, usize) -> Result<ArrayRef, Error>,
+    ) -> Result<ArrayRef, Error> {
+        if let Some(array) = self.absent.0.get(&address).filter(|array| array.len() >= len) {
+            return Ok(array.slice(0, len));
+        }
+        let array = build(self, len.next_power_of_two())?;
+        let slice = array.slice(0, len);
+        self.absent.0.insert(address, array);
+        Ok(slice)
+    }
+
+    fn values(&mut self, node: &Node, level: &Level, nulls: Option<NullBuffer>) -> Result<ArrayRef, Error> {
         match &node.content {
             Content::Leaf(leaf, column) => self.leaf(&node.name, leaf, *column, level, nulls),
             Content::Whole(_, column) => self.binary(*column, level, nulls),
@@ -298,7 +342,7 @@ impl<'a> Arrays<'a> {
     }
 
     fn list(
-        &self,
+        &mut self,
         node: &Node,
         (counts, item): (usize, &Node),
         level: &Level,
@@ -320,13 +364,18 @@ impl<'a> Arrays<'a> {
         Ok(Arc::new(ListArray::try_new(Arc::new(item.field(self.decimals)), offsets, values, nulls)?))
     }
 
-    fn record(&self, nodes: &[Node], level: &Level, nulls: Option<NullBuffer>) -> Result<ArrayRef, Error> {
+    fn record(
+        &mut self,
+        nodes: &[Node],
+        level: &Level,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, Error> {
         let arrays = nodes.iter().map(|node| self.array(node, level)).collect::<Result<_, _>>()?;
         structure(fields(nodes, self.decimals), arrays, level.len, nulls)
     }
 
     fn union(
-        &self,
+        &mut self,
         tags: usize,
         alternatives: &[Alternative],
         level: &Level,
@@ -338,7 +387,14 @@ impl<'a> Arrays<'a> {
         let mut arrays = vec![dictionary(keys, None, Arc::new(names))?];
         for (tag, alternative) in (0..).zip(alternatives) {
             let (level, nulls) = level.only(tags, tag);
-            arrays.push(self.record(&alternative.nodes, &level, nulls)?);
+            let nodes = &alternative.nodes;
+            arrays.push(if level.has_nothing() {
+                self.absent(std::ptr::from_ref(alternative).addr(), level.len, |arrays, len| {
+                    arrays.record(nodes, &Level::of_nothing(len), Some(NullBuffer::new_null(len)))
+                })?
+            } else {
+                self.record(nodes, &level, nulls)?
+            });
         }
         structure(union_fields(alternatives, self.decimals), arrays, level.len, nulls)
     }

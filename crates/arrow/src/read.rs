@@ -1,6 +1,6 @@
 //! Reads messages of one record type as record batches.
 
-use crate::arrays::{Arrays, Level, dictionary};
+use crate::arrays::{Absent, Arrays, Level, dictionary};
 use crate::error::Error;
 use crate::header::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME, header_column};
 use crate::tree::Tree;
@@ -111,6 +111,7 @@ pub struct BatchReader {
     rows: usize,
     batch_rows: usize,
     waiting: VecDeque<RecordBatch>,
+    absent: Absent,
 }
 
 impl BatchReader {
@@ -192,6 +193,7 @@ impl BatchReader {
             rows: 0,
             batch_rows,
             waiting: VecDeque::new(),
+            absent: Absent::default(),
         })
     }
 
@@ -240,7 +242,8 @@ impl BatchReader {
         let mut columns = header(chunk, self.with_spaces, &mut self.names, self.streams.as_mut())?;
         let level = Level::of_messages(chunk.len());
         for node in &self.tree.nodes {
-            let arrays = Arrays { chunk, decimals: self.options.decimals_in(&node.name), rows_before };
+            let (decimals, absent) = (self.options.decimals_in(&node.name), &mut self.absent);
+            let mut arrays = Arrays { chunk, decimals, rows_before, absent };
             columns.push(arrays.array(node, &level)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));

@@ -151,6 +151,17 @@ impl Decoder {
         done
     }
 
+    /// Finds the lanes that are wanted. Whether all times of the block are; `None`: no row is wanted.
+    fn select(&mut self, block: &Block, selection: &Selection<'_>) -> Result<Option<bool>, Damage> {
+        let head = block.head();
+        if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
+            return Ok(None);
+        }
+        self.order.select(block, selection, &mut self.scratch)?;
+        let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
+        Ok(Some(is_inside).filter(|_| !self.order.wanted.is_empty()))
+    }
+
     fn read_rows(
         &mut self,
         plan: &Plan,
@@ -158,15 +169,7 @@ impl Decoder {
         selection: &Selection<'_>,
         (rows, expected): (&mut Rows, Option<&[u8]>),
     ) -> Result<Option<bool>, Damage> {
-        let head = block.head();
-        if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
-            return Ok(None);
-        }
-        self.order.select(block, selection, &mut self.scratch)?;
-        if self.order.wanted.is_empty() {
-            return Ok(None);
-        }
-        let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
+        let (head, Some(is_inside)) = (block.head(), self.select(block, selection)?) else { return Ok(None) };
         let plain = plain_group(plan, head);
         if let Some(group) = plain.filter(|_| is_inside && self.order.wants_few(head.count)) {
             return self.read_few(group, block, rows).map(|()| None);
@@ -215,15 +218,7 @@ impl Decoder {
         selection: &Selection<'_>,
         rows: &mut Rows,
     ) -> Result<(), Damage> {
-        let head = block.head();
-        if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
-            return Ok(());
-        }
-        self.order.select(block, selection, &mut self.scratch)?;
-        if self.order.wanted.is_empty() {
-            return Ok(());
-        }
-        let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
+        let (head, Some(is_inside)) = (block.head(), self.select(block, selection)?) else { return Ok(()) };
         if is_inside && self.order.wants_few(head.count) {
             self.read_few_headers(block, rows)?;
             for (home, row) in rows.homes.iter_mut().zip(&self.order.few) {

@@ -1,7 +1,7 @@
 //! Checks what a message states about its buffers before anything is allocated for it.
 
-use crate::Limits;
-use arrow_ipc::{MessageHeader, RecordBatch};
+use crate::{Limits, lz4};
+use arrow_ipc::{CompressionType, MessageHeader, RecordBatch};
 
 /// What stands before a compressed buffer: its length when it is expanded.
 const PREFIX_BYTES: usize = 8;
@@ -18,7 +18,8 @@ pub fn batch<'a>(message: arrow_ipc::Message<'a>) -> Option<RecordBatch<'a>> {
     }
 }
 
-/// Checks that buffers lie in the body, and that they are not larger than the limit when they are expanded.
+/// Checks that buffers lie in the body, that they are not larger than the limit when they are expanded, and that they are no larger
+/// than they state.
 ///
 /// # Errors
 /// What does not hold.
@@ -40,6 +41,8 @@ pub fn buffers(batch: RecordBatch<'_>, body: &[u8], limits: &Limits) -> Result<(
     if variadic.into_iter().any(|count| count < 0) {
         return Err("a column has a negative number of buffers".into());
     }
+    // What is compressed with zstd is expanded into the bytes that it states.
+    let is_lz4 = batch.compression().is_some_and(|found| found.codec() == CompressionType::LZ4_FRAME);
     let mut expanded_bytes = 0usize;
     for buffer in batch.buffers().into_iter().flatten() {
         let range = count(buffer.offset()).zip(count(buffer.length()));
@@ -49,7 +52,18 @@ pub fn buffers(batch: RecordBatch<'_>, body: &[u8], limits: &Limits) -> Result<(
             let prefix = bytes.first_chunk().ok_or("a compressed buffer is shorter than its length")?;
             let length = match i64::from_le_bytes(*prefix) {
                 NOT_COMPRESSED => Some(bytes.len() - PREFIX_BYTES),
-                length => count(length),
+                length => {
+                    let stated = u64::try_from(length).unwrap_or(0);
+                    if is_lz4
+                        && stated <= limits.expanded_bytes_max as u64
+                        && !lz4::fits(&bytes[PREFIX_BYTES..], stated)
+                    {
+                        return Err(format!(
+                            "a buffer has more bytes when it is expanded than the {stated} it states"
+                        ));
+                    }
+                    count(length)
+                }
             };
             expanded_bytes = expanded_bytes.saturating_add(length.unwrap_or(usize::MAX));
         }

@@ -399,6 +399,29 @@ mod tests {
         assert!(error.to_string().contains("a batch has 3 rows"), "{error}");
     }
 
+    /// 64 MiB of zeros, which the buffer states to be 24 bytes.
+    #[test]
+    fn a_buffer_that_expands_to_more_than_it_states_is_not_expanded() {
+        let zeros = Arc::new(Int64Array::from(vec![0; 8 << 20])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("number", zeros)]).unwrap();
+        let options =
+            IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        let mut bytes = writer.into_inner().unwrap();
+        assert_eq!(decode(&bytes, 1 << 20).unwrap(), [batch]);
+        let stated = (64u64 << 20).to_le_bytes();
+        // Behind the lengths in the description, the frame follows this one.
+        let at =
+            bytes.windows(12).position(|found| found[..8] == stated && found[8..] == [4, 0x22, 0x4d, 0x18]);
+        bytes[at.unwrap()..][..8].copy_from_slice(&24u64.to_le_bytes());
+        let error = decode(&bytes, 1 << 20).unwrap_err();
+        assert!(
+            error.to_string().contains("more bytes when it is expanded than the 24 it states"),
+            "{error}"
+        );
+    }
+
     #[test]
     fn changed_bytes_are_errors_or_other_batches() {
         for bytes in [stream(None), stream(Some(CompressionType::LZ4_FRAME)), file()] {

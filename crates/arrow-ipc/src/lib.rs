@@ -8,6 +8,7 @@
 mod check;
 mod decoder;
 mod guard;
+mod lz4;
 
 pub use decoder::{Decoder, Error};
 pub use guard::guarded;

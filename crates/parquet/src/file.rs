@@ -2,12 +2,10 @@
 
 use crate::error::Error;
 use crate::origin::Origin;
-use crate::{empty, footer, pages, views};
+use crate::{empty, footer, pages, reading, views};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::statistics::Statistics;
@@ -15,9 +13,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_arrow_ipc::guarded;
-
-/// Rows of a batch where texts are not views, so that rows that share a text have it each.
-const WHOLE_TEXTS_ROWS: usize = 64;
 
 /// A file whose footer has been read. It is open only while rows are read.
 #[derive(Debug, Clone)]
@@ -101,14 +96,10 @@ impl ParquetFile {
     /// When it cannot be opened, or its pages have more bytes or values than are read.
     pub fn batches(&self) -> Result<Batches, Error> {
         let file = File::open(&self.path).map_err(|error| Error::new(&self.path, error))?;
-        let rows = guarded(|| pages::check(&file, self.metadata.metadata())).and_then(|rows| rows);
-        let rows = rows.map_err(damaged(&self.path))?;
-        let rows = if self.has_views { rows } else { rows.min(WHOLE_TEXTS_ROWS) };
-        let built = guarded(|| {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-                .with_batch_size(rows)
-                .build()
-        });
+        let bounds = guarded(|| pages::check(&file, self.metadata.metadata())).and_then(|bounds| bounds);
+        let bounds = bounds.map_err(damaged(&self.path))?;
+        let rows = if self.has_views { bounds.rows_max } else { bounds.rows_of_whole_texts_max };
+        let built = guarded(|| reading::rows(file, self.metadata.metadata(), self.metadata.schema(), rows));
         let reader = built.map_err(damaged(&self.path))?.map_err(damaged(&self.path))?;
         Ok(Batches { path: self.path.clone(), reader: Some(reader), rows: 0 })
     }

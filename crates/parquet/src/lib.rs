@@ -8,14 +8,17 @@
 //! Files of others may hold anything: damage is an error. Memory is bounded by a few pages of each column of the files that are
 //! read at the same time.
 
+mod delta;
 mod empty;
 mod error;
+mod expand;
 mod file;
 mod footer;
 pub mod infer;
 mod merge;
 mod origin;
 mod pages;
+mod reading;
 mod thrift;
 mod views;
 mod write;

@@ -2,9 +2,9 @@
 //!
 //! A page states how long it is when it is expanded, and how many values it has. Few bytes may stand for gigabytes: zeros that are
 //! compressed, or one value that all rows share. The `parquet` crate takes both as they are; [`check`] bounds them, and says how
-//! many rows may be read at once.
+//! many rows may be read at once. That pages are no longer than they state is seen when they are [read](crate::reading).
 
-use crate::thrift::Walk;
+use crate::thrift::{I32, STRUCT, Walk};
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use std::fs::File;
@@ -30,6 +30,9 @@ const ROWS_MAX: i64 = 8192;
 /// Bytes that such rows have at most, as far as the pages state it.
 const ROWS_BYTES_MAX: i64 = 64 << 20;
 
+/// Rows of a batch where texts are not views, so that rows that share a text have it each.
+const WHOLE_TEXTS_ROWS: i64 = 64;
+
 /// Bytes of a text among values: it lies in its page.
 const TEXT_BYTES: i64 = 16;
 
@@ -37,36 +40,55 @@ const TEXT_BYTES: i64 = 16;
 const HEADER_BYTES: usize = 64 << 10;
 const HEADER_BYTES_MAX: usize = 16 << 20;
 
+/// Kind of a page that is of no column: it is skipped when pages are read.
+const INDEX: i32 = 1;
+
+/// Kind of a dictionary.
+const DICTIONARY: i32 = 2;
+
 /// What the header of a page states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Page {
+    kind: i32,
     header_bytes: u64,
-    expanded_bytes: i64,
-    bytes: i64,
-    /// Of a page of data, not of a dictionary.
-    values: i64,
+    expanded_bytes: i32,
+    bytes: i32,
+    values: i32,
 }
 
 /// What the pages of a column chunk state.
-#[derive(Debug, Clone, Copy, Default)]
-struct Chunk {
+#[derive(Debug, Clone, Default)]
+pub struct Chunk {
     largest_page: i64,
+    /// Of data, not of a dictionary.
     values: i64,
+    /// Bytes of each page when it is expanded, in order.
+    pub expanded_bytes: Vec<usize>,
 }
 
-/// Checks the pages of all columns. Returns how many rows may be read at once.
+/// How rows are read so that they take bounded memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Rows that may be read at once.
+    pub rows_max: usize,
+    /// The same where rows that share a text have it each.
+    pub rows_of_whole_texts_max: usize,
+}
+
+/// Checks the pages of all columns.
 ///
 /// # Errors
 /// What is larger than it may be, or damaged.
-pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<usize, String> {
-    let mut rows_max = ROWS_MAX;
+pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<Bounds, String> {
+    let (mut rows_max, mut page_max) = (ROWS_MAX, 1);
     for (number, group) in metadata.row_groups().iter().enumerate() {
         let (mut pages_bytes, mut row_bytes) = (0, 0);
         for column in group.columns() {
             let name = column.column_path().string();
             let place = |what: String| format!("row group {number}, column {name:?}: {what}");
-            let chunk = range(column).and_then(|range| walk(file, range)).map_err(place)?;
+            let chunk = chunk(file, column).map_err(place)?;
             pages_bytes += chunk.largest_page;
+            page_max = page_max.max(chunk.largest_page);
             row_bytes += bytes_of_row(group, column, &chunk).map_err(place)?;
         }
         if pages_bytes > PAGES_BYTES_MAX {
@@ -77,7 +99,19 @@ pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<usize, String> {
         }
         rows_max = rows_max.min(ROWS_BYTES_MAX / row_bytes.max(1));
     }
-    Ok(rows_max.max(1) as usize)
+    let rows_of_whole_texts_max = rows_max.min(WHOLE_TEXTS_ROWS).min(ROWS_BYTES_MAX / page_max);
+    Ok(Bounds {
+        rows_max: rows_max.max(1) as usize,
+        rows_of_whole_texts_max: rows_of_whole_texts_max.max(1) as usize,
+    })
+}
+
+/// What the pages of a column chunk state.
+///
+/// # Errors
+/// What is larger than it may be, or damaged.
+pub fn chunk(file: &File, column: &ColumnChunkMetaData) -> Result<Chunk, String> {
+    walk(file, range(column)?)
 }
 
 /// Bytes that the values of a row take in memory, on average.
@@ -124,18 +158,23 @@ fn walk(file: &File, Range { start: mut at, end }: Range<u64>) -> Result<Chunk, 
     let mut chunk = Chunk::default();
     while at < end {
         let page = window.page(at)?.ok_or("the header of a page is damaged")?;
-        let Page { header_bytes, expanded_bytes, bytes, values } = page;
+        let Page { kind, header_bytes, expanded_bytes, bytes, values } = page;
         let next = u64::try_from(bytes).ok().and_then(|bytes| at.checked_add(header_bytes + bytes));
         let Some(next) = next.filter(|next| *next <= end) else {
             return Err(format!("a page states {bytes} bytes, which it cannot have"));
         };
-        if !(0..=PAGE_BYTES_MAX).contains(&expanded_bytes) {
+        if !(0..=PAGE_BYTES_MAX).contains(&i64::from(expanded_bytes)) {
             return Err(format!(
                 "a page has {expanded_bytes} bytes when it is expanded; the limit is {PAGE_BYTES_MAX}: write smaller pages"
             ));
         }
-        chunk.largest_page = chunk.largest_page.max(expanded_bytes + bytes);
-        chunk.values = chunk.values.saturating_add(values);
+        chunk.largest_page = chunk.largest_page.max(i64::from(expanded_bytes) + i64::from(bytes));
+        if kind != INDEX {
+            chunk.expanded_bytes.push(expanded_bytes as usize);
+        }
+        if kind != DICTIONARY {
+            chunk.values = chunk.values.saturating_add(values.into());
+        }
         at = next;
     }
     Ok(chunk)
@@ -188,26 +227,29 @@ impl Window<'_> {
 /// The header at the beginning of these bytes; `None`: it is none, or longer.
 fn page(bytes: &[u8]) -> Option<Page> {
     let mut walk = Walk::new(bytes);
-    let mut page = Page { header_bytes: 0, expanded_bytes: -1, bytes: -1, values: 0 };
+    let mut page = Page { kind: -1, header_bytes: 0, expanded_bytes: -1, bytes: -1, values: 0 };
     let mut field = 0;
     while let Some(ty) = walk.field(&mut field)? {
         match (field, ty) {
-            (2, 5) => page.expanded_bytes = walk.integer()?,
-            (3, 5) => page.bytes = walk.integer()?,
-            // The headers of data pages of versions 1 and 2, which begin with the number of values.
-            (5 | 8, 12) => page.values = values(&mut walk)?,
+            (1, I32) => page.kind = walk.int32()?,
+            (2, I32) => page.expanded_bytes = walk.int32()?,
+            (3, I32) => page.bytes = walk.int32()?,
+            // The headers of data of version 1, dictionaries and data of version 2, which begin with the number of values.
+            (5 | 7 | 8, STRUCT) => page.values = values(&mut walk)?,
+            (1..=3 | 5 | 7 | 8, _) => return None,
             _ => walk.skip_field(ty, 0)?,
         }
     }
     page.header_bytes = (bytes.len() - walk.left()) as u64;
-    Some(page)
+    (page.kind >= 0 && page.values >= 0).then_some(page)
 }
 
-fn values(walk: &mut Walk<'_>) -> Option<i64> {
+fn values(walk: &mut Walk<'_>) -> Option<i32> {
     let (mut field, mut values) = (0, 0);
     while let Some(ty) = walk.field(&mut field)? {
         match (field, ty) {
-            (1, 5) => values = walk.integer()?,
+            (1, I32) => values = walk.int32()?,
+            (1, _) => return None,
             _ => walk.skip_field(ty, 1)?,
         }
     }
@@ -224,8 +266,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"PAR1").unwrap();
         for (expanded_bytes, bytes, values) in pages {
-            let mut header = Vec::new();
-            for (before, number) in [(&[0x25][..], expanded_bytes), (&[0x15], bytes), (&[0x2c, 0x15], values)]
+            let mut header = vec![0x15, 0];
+            for (before, number) in [(&[0x15][..], expanded_bytes), (&[0x15], bytes), (&[0x2c, 0x15], values)]
             {
                 header.extend_from_slice(before);
                 let mut rest = number << 1;
@@ -248,6 +290,7 @@ mod tests {
         let (file, range) = pages(&[(100, 50_000, 7), (1 << 20, 100_000, 1), (5, 0, 3), (0, 9, 2)]);
         let chunk = walk(&file, range.clone()).unwrap();
         assert_eq!((chunk.largest_page, chunk.values), ((1 << 20) + 100_000, 13));
+        assert_eq!(chunk.expanded_bytes, [100, 1 << 20, 5, 0]);
         let error = walk(&file, range.start..range.end - 1).unwrap_err();
         assert!(error.contains("which it cannot have"), "{error}");
         assert!(walk(&file, range.start + 1..range.end).is_err());
@@ -267,8 +310,11 @@ mod tests {
         // Type 0, 200 bytes expanded, 100 bytes; a data page of 7 values, with an encoding and statistics; and the page itself.
         let header =
             [0x15, 0, 0x15, 0x90, 3, 0x15, 0xc8, 1, 0x2c, 0x15, 14, 0x15, 0, 0x3c, 0x18, 1, 9, 0, 0, 0, 1, 2];
-        let expected = Page { header_bytes: 20, expanded_bytes: 200, bytes: 100, values: 7 };
+        let expected = Page { kind: 0, header_bytes: 20, expanded_bytes: 200, bytes: 100, values: 7 };
         assert_eq!(page(&header), Some(expected));
+        // The same field twice, and one of another type: the crate would read the last one, whatever its type.
+        let twice = [&header[..5], &[0x05, 4, 0x90, 3], &header[5..]].concat();
+        assert_eq!((page(&twice), page(&[&[0x15, 0, 0x16], &header[3..]].concat())), (None, None));
         for cut in 0..20 {
             assert_eq!(page(&header[..cut]), None, "{cut}");
         }

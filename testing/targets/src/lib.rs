@@ -51,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     targets::wire::TARGET,
     targets::kdb::TARGET,
     targets::arrow_ipc::TARGET,
+    targets::parquet::TARGET,
 ];
 
 /// The target of that name.

@@ -2,6 +2,7 @@
 
 mod files;
 mod hostile;
+mod pages;
 mod python;
 mod round_trip;
 mod support;

@@ -10,6 +10,7 @@ pub mod json_text;
 pub mod kdb;
 pub mod log_file;
 pub mod log_recovery;
+pub mod parquet;
 pub mod row_layout;
 pub mod schema_text;
 pub mod segment_columns;

@@ -164,3 +164,8 @@ fn kdb() {
 fn arrow_ipc() {
     fuzz("arrow_ipc", RUNS);
 }
+
+#[test]
+fn parquet() {
+    fuzz("parquet", RUNS_ON_DISK / 4);
+}

@@ -237,6 +237,17 @@ impl Stream {
         self.state.spaces.len() as u32
     }
 
+    /// The sequence numbers of the next messages, one for each space: history now ends before them
+    /// ([`CursorBuilder::to_sequences`]).
+    ///
+    /// # Errors
+    /// When the stream has been deleted, or its files cannot be read.
+    pub fn next_sequences(&self) -> Result<Vec<u64>, Error> {
+        self.state.check_is_here()?;
+        self.state.refresh()?;
+        Ok(self.state.spaces.iter().map(|space| space.next_sequence()).collect())
+    }
+
     /// A cursor over this stream alone.
     pub fn cursor(&self) -> CursorBuilder {
         CursorBuilder::new(vec![self.state.reader.clone()], self.in_use.clone())

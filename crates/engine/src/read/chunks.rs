@@ -43,8 +43,8 @@ pub(crate) struct ColumnSource {
     /// Sources of the same form fit in one chunk.
     pub form: usize,
     filter: Filter,
-    /// Sequence number after the last message at the moment of opening.
-    end: u64,
+    /// Sequence number after the last message at the moment of opening; before it, the largest one that may be.
+    pub end: u64,
     generation: u64,
     /// Messages of pieces that have been read.
     done: Vec<Range<u64>>,
@@ -162,11 +162,6 @@ impl ColumnSource {
         }
     }
 
-    /// Where the messages that have been planned end, after [`Chunks::new`].
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-
     /// Whether all rows of a block are wanted, and it has the columns of this schema.
     ///
     /// # Errors
@@ -205,7 +200,7 @@ impl Chunks {
         for index in 0..chunks.sources.len() {
             let source = &mut chunks.sources[index];
             let (catalog, snapshot) = source.space.view();
-            source.end = end_of(&catalog, &snapshot);
+            source.end = source.end.min(end_of(&catalog, &snapshot));
             source.filter.want_columns(source.fields.clone());
             // Several record types of one space are read as of one moment, and its losses are reported once.
             let (before, rest) = chunks.sources.split_at_mut(index);

@@ -233,6 +233,7 @@ impl ColumnBuilder {
                 let filter = cursor.filter_of(stream);
                 let mut source = ColumnSource::new(at, plan.clone(), found.clone(), filter);
                 source.form = form.unwrap_or(index);
+                source.end = cursor.end_of(sources.len());
                 sources.push(source);
             }
         }
@@ -348,7 +349,7 @@ impl ColumnCursor {
             }
             self.filled.clear();
             let Some(builder) = live else { return Ok(Progress::Full) };
-            let ends: Vec<u64> = chunks.sources.iter().map(ColumnSource::end).collect();
+            let ends: Vec<u64> = chunks.sources.iter().map(|source| source.end).collect();
             let cursor = (**builder).clone().from_sequences(ends).open()?;
             let sources = std::mem::take(&mut chunks.sources);
             let rows = Box::new(InOrder::new(cursor, &sources, self.rows_max, u64::MAX));

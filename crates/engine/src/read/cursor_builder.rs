@@ -34,6 +34,8 @@ pub struct CursorBuilder {
     start: Start,
     /// Of history only the last messages, by key fields.
     last: Option<KeyFields>,
+    /// Sequence numbers that history ends before, one for each space of each stream, in their order.
+    ends: Option<Arc<[u64]>>,
 }
 
 impl CursorBuilder {
@@ -49,6 +51,7 @@ impl CursorBuilder {
             live: false,
             start: Start::First,
             last: None,
+            ends: None,
         }
     }
 
@@ -176,6 +179,30 @@ impl CursorBuilder {
         self
     }
 
+    /// Only messages below these sequence numbers: one for each space of each stream, in their order, as
+    /// [`Stream::next_sequences`](crate::Stream::next_sequences) returns them. Cursors with the same numbers return the same messages,
+    /// whenever they are opened, but for those that are deleted later. For history only.
+    ///
+    /// ```
+    /// # use tapedb_engine::Database;
+    /// # use tapedb_schema::Timestamp;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// # let stream = db.create_stream("bars", "message Bar { close: f64 }".parse()?, Default::default())?;
+    /// let mut loader = stream.loader()?;
+    /// loader.append_body("A", Timestamp(1), 0, &[0; 8])?;
+    /// loader.flush()?;
+    /// let now = stream.next_sequences()?;
+    /// loader.append_body("A", Timestamp(2), 0, &[0; 8])?;
+    /// loader.flush()?;
+    /// assert_eq!(stream.cursor().to_sequences(now).count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_sequences(mut self, sequences: impl IntoIterator<Item = u64>) -> Self {
+        self.ends = Some(sequences.into_iter().collect());
+        self
+    }
+
     /// Opens the cursor. Its history is what has been committed so far.
     ///
     /// # Errors
@@ -204,7 +231,8 @@ impl CursorBuilder {
             }
             let first = sources.len();
             for space in &stream.spaces {
-                sources.push(self.source(stream, space, budget)?);
+                let end = self.end_of(sources.len());
+                sources.push(self.source((stream, space), end, budget)?);
             }
             self.find_last(stream, &mut sources[first..], budget)?;
         }
@@ -215,9 +243,18 @@ impl CursorBuilder {
         &self.streams
     }
 
-    /// The same messages of one of the streams.
-    pub(crate) fn of_stream(self, stream: Arc<StreamReader>) -> Self {
-        Self { streams: vec![stream], ..self }
+    /// The same messages of one of the streams, by its index.
+    pub(crate) fn of_stream(self, index: usize) -> Self {
+        let before: usize = self.streams[..index].iter().map(|stream| stream.spaces.len()).sum();
+        let stream = self.streams[index].clone();
+        let ends = self.ends.as_ref().map(|ends| ends.iter().copied().skip(before).take(stream.spaces.len()));
+        let ends = ends.map(Iterator::collect);
+        Self { streams: vec![stream], ends, ..self }
+    }
+
+    /// Sequence number that history ends before in a space, counted over all streams; the largest one where none is asked for.
+    pub(crate) fn end_of(&self, space: usize) -> u64 {
+        self.ends.as_ref().and_then(|ends| ends.get(space).copied()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn is_reversed(&self) -> bool {
@@ -263,18 +300,18 @@ impl CursorBuilder {
 
     fn source(
         &self,
-        stream: &Arc<StreamReader>,
-        space: &Arc<SpaceReader>,
+        (stream, space): (&Arc<StreamReader>, &Arc<SpaceReader>),
+        end: u64,
         budget: &Arc<Mutex<MergeBudget>>,
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
         let order = self.order();
-        let offset = self.offset(stream, space)?;
+        let offset = self.offset(stream, space, end)?;
         let sources = self.streams.iter().map(|stream| stream.spaces.len()).sum();
         Ok(Source::new(
             (stream.clone(), space.clone()),
             filter,
-            order,
+            (order, end),
             self.live,
             offset,
             (budget.clone(), sources),
@@ -319,6 +356,9 @@ impl CursorBuilder {
                 what: "a cursor that reads backwards cannot be live".into(),
             }));
         }
+        if let Some(ends) = &self.ends {
+            self.check_ends(ends)?;
+        }
         let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
         if self.last.is_some() && !begins_at_first {
             let what = "last values replace history; begin with them, or skip history or a part of it";
@@ -338,6 +378,26 @@ impl CursorBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Checks that there is a number for each space, and that the cursor reads history.
+    fn check_ends(&self, ends: &[u64]) -> Result<(), Error> {
+        let spaces: usize = self.streams.iter().map(|stream| stream.spaces.len()).sum();
+        let what = if self.live {
+            "a live cursor has no end; leave out `live`, or the sequence numbers that history ends before"
+                .into()
+        } else if spaces != ends.len() {
+            let count = ends.len();
+            format!(
+                "the streams have {spaces} spaces, and there are {count} sequence numbers; pass one for each space"
+            )
+        } else if !matches!(self.start, Start::First | Start::Time(_)) {
+            "sequence numbers that history ends before are for a cursor that begins with the first message"
+                .into()
+        } else {
+            return Ok(());
+        };
+        Err(Error::Invalid(Invalid::Cursor { what }))
     }
 
     /// Checks that key fields exist in each stream that has the record type.
@@ -396,9 +456,14 @@ impl CursorBuilder {
         Ok(())
     }
 
-    fn offset(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Offset>, Error> {
+    fn offset(
+        &self,
+        stream: &StreamReader,
+        space: &SpaceReader,
+        end_max: u64,
+    ) -> Result<Option<Offset>, Error> {
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
-        let end = space.next_sequence();
+        let end = space.next_sequence().min(end_max);
         let Start::Position(position) = &self.start else { return Ok(self.start.offset(self.order(), end)) };
         let (name, id) = (&*stream.name, stream.position_id);
         let in_space = || position.streams.iter().filter(|found| found.space == space.number);

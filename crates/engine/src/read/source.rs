@@ -73,14 +73,14 @@ impl Source {
     pub fn new(
         (stream, space): (Arc<StreamReader>, Arc<SpaceReader>),
         mut filter: Filter,
-        order: Order,
+        (order, end_max): (Order, u64),
         live: bool,
         offset: Option<Offset>,
         (budget, sources): (Arc<Mutex<MergeBudget>>, usize),
     ) -> Self {
         let (catalog, snapshot) = space.view();
         let (view, context) = ((&*catalog, &snapshot), ReadContext { stream: &stream, space: &space });
-        let now = Offset::History { end: end_of(&catalog, &snapshot), after: None };
+        let now = Offset::History { end: end_of(&catalog, &snapshot).min(end_max), after: None };
         let (end, phase, given) = match offset.unwrap_or(now) {
             Offset::History { end, after } => {
                 if let Some((time, _)) = after {

@@ -54,6 +54,8 @@ mod columns;
 mod conformance;
 #[path = "dropping.rs"]
 mod dropping;
+#[path = "ends.rs"]
+mod ends;
 #[path = "live.rs"]
 mod live;
 #[path = "model.rs"]

@@ -1,0 +1,130 @@
+//! Cursors that end before given sequence numbers return the same messages, whenever they are opened.
+
+use super::place::new_database;
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{CursorBuilder, Database, Error, Invalid, Stream, StreamOptions};
+use tapedb_schema::Timestamp;
+
+#[derive(Record, Debug, Default)]
+#[record(message)]
+struct Number {
+    number: u64,
+}
+
+#[derive(Record, Debug, Default)]
+#[record(message)]
+struct Other {
+    number: u64,
+}
+
+fn stream(db: &Database) -> Stream {
+    let schema = SchemaBuilder::new().with::<Number>().with::<Other>().finish();
+    db.create_stream("s", schema, StreamOptions { spaces: 2, ..StreamOptions::default() }).unwrap()
+}
+
+/// Appends messages to both spaces; some are late.
+fn append(stream: &Stream, numbers: std::ops::Range<u64>) {
+    for space in 0..2 {
+        let mut loader = stream.loader_in(space).unwrap();
+        for number in numbers.clone() {
+            let time = Timestamp(if number % 7 == 0 { number as i64 - 20 } else { number as i64 });
+            let symbol = ["A", "B", "C"][number as usize % 3];
+            match number % 4 {
+                0 => loader.append(symbol, time, &Other { number }).unwrap(),
+                _ => loader.append(symbol, time, &Number { number }).unwrap(),
+            };
+        }
+        loader.close().unwrap();
+    }
+}
+
+/// Everything that a cursor returns in its ways.
+fn all(builder: &CursorBuilder) -> Vec<String> {
+    let mut found = Vec::new();
+    let cursors = [
+        builder.clone(),
+        builder.clone().reverse(),
+        builder.clone().last_values(),
+        builder.clone().symbols(["B"]).from(Timestamp(20)),
+    ];
+    for cursor in cursors {
+        let mut cursor = cursor.open().unwrap();
+        while let Some(message) = cursor.next().unwrap() {
+            found.push(format!("{} {} {}", message.time().0, message.space(), message.sequence()));
+        }
+    }
+    for in_order in [false, true] {
+        let columns = builder.clone().columns("Number", ["number"]).with_sequences();
+        let mut columns = if in_order { columns.in_time_order() } else { columns }.open().unwrap();
+        let mut rows = Vec::new();
+        while let Some(chunk) = columns.next().unwrap() {
+            rows.extend(chunk.times().iter().zip(chunk.sequences().unwrap()).map(|row| format!("{row:?}")));
+        }
+        rows.sort();
+        found.extend(rows);
+    }
+    found.push(builder.clone().count().unwrap().to_string());
+    found.push(builder.clone().columns("Other", ["number"]).count().unwrap().to_string());
+    found.push(format!("{:?}", builder.clone().time_range().unwrap()));
+    found
+}
+
+#[test]
+fn later_messages_are_left_out() {
+    let (_home, db) = new_database();
+    let stream = stream(&db);
+    append(&stream, 0..100);
+    let expected = all(&stream.cursor());
+    let ends = stream.next_sequences().unwrap();
+    assert_eq!(ends, [100, 100]);
+    let until = || stream.cursor().to_sequences(ends.iter().copied());
+    assert_eq!(all(&until()), expected);
+    for (step, numbers) in [(0, 100..150), (1, 150..180), (2, 180..190)] {
+        append(&stream, numbers);
+        assert_eq!(all(&until()), expected, "in the log, step {step}");
+        stream.seal().unwrap();
+        assert_eq!(all(&until()), expected, "in segments, step {step}");
+    }
+    // Beyond the end: all.
+    assert_eq!(stream.cursor().to_sequences([1_000, 1_000]).count().unwrap(), 380);
+    assert_eq!(stream.cursor().to_sequences([0, 1]).count().unwrap(), 1);
+}
+
+#[test]
+fn a_division_covers_every_message() {
+    let (_home, db) = new_database();
+    let stream = stream(&db);
+    append(&stream, 0..2_000);
+    for round in 0..2 {
+        for parts in [1, 2, 5] {
+            let ends = stream.next_sequences().unwrap();
+            let cursor = || stream.cursor().to_sequences(ends.iter().copied()).symbols(["A", "C"]);
+            let times = cursor().division(parts).unwrap();
+            assert!(times.len() < parts && times.is_sorted(), "{times:?}");
+            let bounds = [Timestamp(i64::MIN)].into_iter().chain(times.iter().copied());
+            let parts = bounds.enumerate().map(|(part, from)| match times.get(part) {
+                Some(to) => cursor().from(from).to(*to).count().unwrap(),
+                None => cursor().from(from).count().unwrap(),
+            });
+            assert_eq!(parts.sum::<u64>(), cursor().count().unwrap(), "round {round}");
+        }
+        stream.seal().unwrap();
+    }
+}
+
+#[test]
+fn what_has_no_such_end_is_refused() {
+    let (_home, db) = new_database();
+    let stream = stream(&db);
+    let builders = [
+        stream.cursor().to_sequences([1]),
+        stream.cursor().to_sequences([1, 2, 3]),
+        stream.cursor().live().to_sequences([1, 2]),
+        stream.cursor().last(3).to_sequences([1, 2]),
+        stream.cursor().from_sequences([1, 1]).to_sequences([1, 2]),
+    ];
+    for builder in builders {
+        assert!(matches!(builder.open(), Err(Error::Invalid(Invalid::Cursor { .. }))));
+    }
+    assert!(matches!(stream.cursor().live().division(2), Err(Error::Invalid(Invalid::Cursor { .. }))));
+}

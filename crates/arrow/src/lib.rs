@@ -23,5 +23,5 @@ pub use append::BatchAppender;
 pub use encode::{AppendOptions, BatchColumns, EncodedRows, RowEncoder};
 pub use error::Error;
 pub use header::header_column;
-pub use read::{BATCH_ROWS, BATCH_ROWS_MAX, BatchReader, ReadOptions};
+pub use read::{BATCH_ROWS, BATCH_ROWS_MAX, BatchReader, ReadOptions, record_schema};
 pub use types::{Decimals, TYPE_KEY};

@@ -165,31 +165,14 @@ impl BatchReader {
             columns = columns.limit(limit);
         }
         let with_spaces = options.sequences && streams.iter().any(|stream| stream.spaces() > 1);
-        let schema = streams.first().map(|stream| stream.layouts().schema());
-        let found = schema.and_then(|schema| schema.records.get(usize::from(tree.type_id)));
-        let name = |name: &str| found.map_or_else(|| name.into(), |found| header_column(found, name));
-        let mut header =
-            vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
-        if options.sequences {
-            header.push(Field::new(name(SEQUENCE), DataType::UInt64, false));
-        }
-        if with_spaces {
-            header.push(Field::new(name(SPACE), DataType::UInt32, false));
-        }
-        let streams = (streams.len() > 1).then(Dictionary::default);
-        if streams.is_some() {
-            header.push(Field::new(name(STREAM), types::dictionary(), false));
-        }
-        let fields = tree.nodes.iter().map(|node| Arc::new(node.field(options.decimals_in(&node.name))));
-        let fields = header.into_iter().map(Arc::new).chain(fields);
         Ok(Self {
             cursor: columns.open()?,
-            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            schema: schema_of(streams, &tree, options),
             tree,
             options: options.clone(),
             with_spaces,
             names: Dictionary::default(),
-            streams,
+            streams: (streams.len() > 1).then(Dictionary::default),
             rows: 0,
             batch_rows,
             waiting: VecDeque::new(),
@@ -279,6 +262,34 @@ const FREED_BYTES: usize = 31 << 20;
 fn keep_freed_memory() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(black_box(Vec::<u8>::with_capacity(FREED_BYTES))));
+}
+
+/// The schema of the record batches of one record type of a stream, without reading it.
+///
+/// # Errors
+/// When the stream has no such record type or field.
+pub fn record_schema(stream: &Stream, record: &str, options: &ReadOptions) -> Result<SchemaRef, Error> {
+    let tree = Tree::new(stream.layouts(), record, options.fields.as_deref())?;
+    Ok(schema_of(std::slice::from_ref(stream), &tree, options))
+}
+
+fn schema_of(streams: &[Stream], tree: &Tree, options: &ReadOptions) -> SchemaRef {
+    let schema = streams.first().map(|stream| stream.layouts().schema());
+    let found = schema.and_then(|schema| schema.records.get(usize::from(tree.type_id)));
+    let name = |name: &str| found.map_or_else(|| name.into(), |found| header_column(found, name));
+    let mut header =
+        vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
+    if options.sequences {
+        header.push(Field::new(name(SEQUENCE), DataType::UInt64, false));
+    }
+    if options.sequences && streams.iter().any(|stream| stream.spaces() > 1) {
+        header.push(Field::new(name(SPACE), DataType::UInt32, false));
+    }
+    if streams.len() > 1 {
+        header.push(Field::new(name(STREAM), types::dictionary(), false));
+    }
+    let fields = tree.nodes.iter().map(|node| Arc::new(node.field(options.decimals_in(&node.name))));
+    Arc::new(Schema::new(header.into_iter().map(Arc::new).chain(fields).collect::<Vec<_>>()))
 }
 
 /// The columns of the messages' headers.

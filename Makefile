@@ -58,19 +58,22 @@ package:
 # Runs tests and lists those that could not run (no recorded data, no Java, …).
 TESTING := testing/skipped/report $(TARGET)/skipped-tests.txt
 
+# What the quick loop compiles: the command without SQL, which brings a hundred crates.
+QUICK := --no-default-features --features tapedb-cli/bench,tapedb-cli/parquet
+
 ifdef CRATE
-# The crates that stand on it, themselves without their tests.
-DEPENDENTS = $(shell $(CARGO) tree --workspace --edges normal --invert tapedb-$(CRATE) --prefix none --quiet | \
-	sed -n 's/^\(tapedb-[a-z-]*\) .*/-p \1/p' | sort -u)
+# The crates that stand on it, themselves without their tests, and the command.
+DEPENDENTS = $(shell { $(CARGO) tree --workspace --edges normal --invert tapedb-$(CRATE) --prefix none --quiet | \
+	sed -n 's/^\(tapedb-[a-z-]*\) .*/-p \1/p' | grep -v tapedb-query; echo -p tapedb-cli; } | sort -u)
 
 check:
 	$(CARGO) clippy -p tapedb-$(CRATE) --all-targets --quiet -- -D warnings
-	$(CARGO) clippy $(DEPENDENTS) --quiet -- -D warnings
+	$(CARGO) clippy $(DEPENDENTS) $(QUICK) --quiet -- -D warnings
 	$(TESTING) $(CARGO) test -p tapedb-$(CRATE) --lib --bins --quiet
 else
 check:
-	$(CARGO) clippy --all-targets --quiet -- -D warnings
-	$(TESTING) $(CARGO) test --lib --quiet
+	$(CARGO) clippy $(QUICK) --all-targets --quiet -- -D warnings
+	$(TESTING) $(CARGO) test $(QUICK) --lib --quiet
 endif
 
 # Many tests wait for processes, clocks and connections: more of them than processors run at once.

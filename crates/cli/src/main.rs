@@ -18,6 +18,8 @@ use commands::maintenance::{backup, check, inspect, repair, restore, seal};
 use commands::messages::export;
 use commands::messages::{erase, generate, import, load, read, rewrite, tail};
 use commands::serve::{cert, server, user};
+#[cfg(feature = "sql")]
+use commands::sql;
 use commands::streams::{alter, create, delete, desc, list, rename, symbols};
 use commands::{demo, manual, shell, tick, topic};
 use program::Program;
@@ -77,6 +79,8 @@ enum Command {
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
+    #[cfg(feature = "sql")]
+    Sql(Box<sql::Args>),
     Topic(topic::Args),
     Server(Box<server::ServerCommand>),
     Cert(cert::Args),
@@ -150,6 +154,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => sql::run(*args, ui),
         Command::Topic(args) => topic::run(args, ui),
         Command::Server(args) => server::run(*args, ui),
         Command::Cert(args) => cert::run(args, ui),

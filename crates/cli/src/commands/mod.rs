@@ -6,6 +6,8 @@ pub mod manual;
 pub mod messages;
 pub mod serve;
 pub mod shell;
+#[cfg(feature = "sql")]
+pub mod sql;
 pub mod streams;
 pub mod tick;
 pub mod topic;

@@ -14,6 +14,8 @@ mod live_input;
 mod looking;
 mod manual;
 mod measuring;
+#[cfg(feature = "sql")]
+mod querying;
 mod reading;
 mod readme;
 mod real_data;

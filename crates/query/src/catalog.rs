@@ -1,0 +1,130 @@
+//! What DataFusion finds tables in: a stream is a schema, and its message types are its tables.
+//!
+//! The schema [`MAIN`], where names without a stream are looked up, has streams of one message type as tables.
+
+use crate::error::{Error, Reason, wrapped};
+use crate::names;
+use crate::open::OpenStream;
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use std::sync::Arc;
+
+/// Name of the catalog.
+pub(crate) const CATALOG: &str = "tapedb";
+
+/// Name of the schema of names that have none.
+pub(crate) const MAIN: &str = "main";
+
+/// The streams of a query.
+#[derive(Debug)]
+pub(crate) struct Streams(pub Arc<Snapshot>);
+
+impl CatalogProvider for Streams {
+    fn schema_names(&self) -> Vec<String> {
+        self.0.names().to_vec()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let snapshot = self.0.clone();
+        if name == MAIN && !snapshot.has(MAIN) {
+            return Some(Arc::new(Bare(snapshot)));
+        }
+        // Whether there is such a stream is known when a table is asked for, with a better error.
+        Some(Arc::new(Types { snapshot, name: name.into() }))
+    }
+}
+
+/// The message types of a stream.
+#[derive(Debug)]
+struct Types {
+    snapshot: Arc<Snapshot>,
+    name: String,
+}
+
+impl Types {
+    fn stream(&self) -> std::result::Result<Arc<OpenStream>, Error> {
+        let snapshot = &self.snapshot;
+        if snapshot.has(&self.name) {
+            return snapshot.stream(&self.name);
+        }
+        let near = names::near(&self.name, snapshot.names().iter().map(String::as_str));
+        Err(Error::new(Reason::Query, format!("there is no stream {:?}{near}", self.name)))
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Types {
+    fn table_names(&self) -> Vec<String> {
+        self.stream().map(|stream| stream.tables()).unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let stream = self.stream().map_err(wrapped)?;
+        let tables = stream.tables();
+        if !tables.iter().any(|table| table == name) {
+            let near = names::near(name, tables.iter().map(String::as_str));
+            let what = format!("stream {:?} has no message type {name:?}{near}", self.name);
+            return Err(wrapped(Error::new(Reason::Query, what)));
+        }
+        Ok(Some(Arc::new(Table::new(stream, name).map_err(wrapped)?)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.table_names().iter().any(|table| table == name)
+    }
+}
+
+/// Streams of one message type, by their names alone.
+#[derive(Debug)]
+struct Bare(Arc<Snapshot>);
+
+#[async_trait]
+impl SchemaProvider for Bare {
+    fn table_names(&self) -> Vec<String> {
+        // They are listed once, with their streams.
+        Vec::new()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if !self.0.has(name) {
+            let near = names::near(name, self.0.names().iter().map(String::as_str));
+            let what = format!(
+                "there is no table {name:?}{near}; a table is a stream and a message type, such as {}",
+                self.example()
+            );
+            return Err(wrapped(Error::new(Reason::Query, what)));
+        }
+        let stream = self.0.stream(name).map_err(wrapped)?;
+        match &stream.tables()[..] {
+            [only] => Ok(Some(Arc::new(Table::new(stream.clone(), only).map_err(wrapped)?))),
+            several => {
+                let tables = several.iter().map(|table| format!("{name}.{table}"));
+                let what = format!(
+                    "stream {name:?} has several message types; name one of {}",
+                    tables.collect::<Vec<_>>().join(", ")
+                );
+                Err(wrapped(Error::new(Reason::Query, what)))
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.0.has(name)
+    }
+}
+
+impl Bare {
+    /// A table that exists, or one that could.
+    fn example(&self) -> String {
+        let first = self.0.names().first();
+        let stream = first.and_then(|name| self.0.stream(name).ok());
+        let table = stream.and_then(|stream| stream.tables().first().cloned());
+        match (first, table) {
+            (Some(stream), Some(table)) => format!("{stream}.{table}"),
+            _ => "ticks.Trade".into(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! SQL over streams, with DataFusion.
+//!
+//! [`Sql`] runs queries on a database, local or behind a server: a stream is a schema, and each of its message types a table. All
+//! tables of a query are as of one moment. `docs/SQL.md` describes the language.
+//!
+//! ```
+//! use tapedb_engine::Database;
+//! use tapedb_query::Sql;
+//! use tapedb_schema::Timestamp;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! let db = Database::open(directory.path().join("db"))?;
+//! let schema = "message Bar { close: decimal64, volume: u64 }".parse()?;
+//! let stream = db.create_stream("bars", schema, Default::default())?;
+//! let mut loader = stream.loader()?;
+//! for (time, volume) in [(1, 5), (2, 7)] {
+//!     let bar = format!(r#"{{"$type": "Bar", "close": "10.25", "volume": {volume}}}"#);
+//!     loader.append_value("A", Timestamp(time), &stream.layouts().from_json(&bar)?)?;
+//! }
+//! loader.close()?;
+//!
+//! let sql = Sql::new(&db)?;
+//! let batches = sql.query("SELECT symbol, sum(volume) AS volume FROM bars.Bar GROUP BY symbol")?.collect::<Result<Vec<_>, _>>()?;
+//! assert_eq!(batches[0].num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod aggregates;
+mod arithmetic;
+mod catalog;
+mod error;
+mod extents;
+mod names;
+mod open;
+mod options;
+mod order;
+mod predicate;
+mod provider;
+mod reader;
+mod rows;
+mod scan;
+mod session;
+mod snapshot;
+mod table;
+mod wanted;
+
+pub use datafusion::arrow;
+pub use error::{Error, Reason};
+pub use options::Options;
+pub use rows::{Next, Rows};
+pub use session::{Parameters, Sql};

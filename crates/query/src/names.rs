@@ -1,0 +1,261 @@
+//! Names in queries: found without regard to case where that is clear, and suggested where they are wrong.
+
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+use datafusion::arrow::datatypes::{DataType, Fields};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement as Ast, TableAlias,
+    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// The name among others that is meant: the same, or the only one that differs by case alone.
+pub(crate) fn find<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    if let Some(same) = names.clone().find(|other| *other == name) {
+        return Some(same);
+    }
+    let mut like = names.filter(|other| other.to_lowercase() == name.to_lowercase());
+    match (like.next(), like.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
+/// The names near a wrong one, as the end of a message; empty: none is near.
+pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let wanted = name.to_lowercase();
+    let limit = (wanted.chars().count() / 3).max(1);
+    let mut found: Vec<(usize, &str)> = names
+        .map(|other| (distance(&wanted, &other.to_lowercase()), other))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    found.sort_unstable();
+    match &found[..] {
+        [] => String::new(),
+        [(_, only)] => format!("; did you mean {only:?}?"),
+        [(_, first), (_, second), ..] => format!("; did you mean {first:?} or {second:?}?"),
+    }
+}
+
+/// Number of letters to be added, removed, replaced or exchanged with the next one.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut next = vec![i + 1; b.len() + 1];
+        for j in 0..b.len() {
+            let replaced = row[j] + usize::from(a[i] != b[j]);
+            next[j + 1] = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                next[j + 1] = next[j + 1].min(before[j - 1] + 1);
+            }
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[b.len()]
+}
+
+/// Replaces names in a statement that differ by case alone from those of streams, tables and columns, and opens the streams that it
+/// names, all as of one moment. Quoted names are taken as they are.
+pub(crate) fn resolve(statement: &mut Statement, snapshot: &Snapshot) -> Result<(), crate::Error> {
+    let Some(ast) = ast_of(statement) else { return Ok(()) };
+    let mut tables = Tables { snapshot, own: BTreeSet::new(), found: Vec::new() };
+    let _ = Visit::visit(&*ast, &mut Own(&mut tables.own));
+    let _ = VisitMut::visit(ast, &mut tables);
+    let Tables { found, own, .. } = tables;
+    snapshot.fix()?;
+    let mut columns = Columns { known: BTreeSet::new(), own, by_lower: BTreeMap::new() };
+    for (stream, table) in found {
+        // What cannot be a table is an error with more words later.
+        if let Ok(found) = snapshot.stream(&stream).and_then(|open| Table::new(open, &table)) {
+            columns.add(found.schema().fields());
+        }
+        columns.known.extend([stream, table]);
+    }
+    for name in &columns.known {
+        columns.by_lower.entry(name.to_lowercase()).or_default().insert(name.clone());
+    }
+    let _ = VisitMut::visit(ast, &mut columns);
+    Ok(())
+}
+
+/// The statement of SQL in it, if it is one.
+fn ast_of(statement: &mut Statement) -> Option<&mut Ast> {
+    match statement {
+        Statement::Statement(ast) => Some(ast),
+        Statement::Explain(explain) => ast_of(&mut explain.statement),
+        _ => None,
+    }
+}
+
+/// Collects the names that a statement gives itself.
+struct Own<'a>(&'a mut BTreeSet<String>);
+
+impl Own<'_> {
+    fn add_alias(&mut self, alias: &Option<TableAlias>) {
+        if let Some(alias) = alias {
+            self.0.insert(alias.name.value.clone());
+            self.0.extend(alias.columns.iter().map(|column| column.name.value.clone()));
+        }
+    }
+}
+
+impl Visitor for Own<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+            self.add_alias(&Some(table.alias.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.0.insert(alias.value.clone());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => self.add_alias(alias),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Finds the tables of a statement, and writes their names as they are.
+struct Tables<'a> {
+    snapshot: &'a Snapshot,
+    own: BTreeSet<String>,
+    found: Vec<(String, String)>,
+}
+
+impl VisitorMut for Tables<'_> {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        let mut parts = relation.0.iter_mut().map(|part| match part {
+            ObjectNamePart::Identifier(ident) => Some(ident),
+            ObjectNamePart::Function(_) => None,
+        });
+        match (parts.next().flatten(), parts.next().flatten(), parts.next()) {
+            (Some(only), None, None) => {
+                if !self.own.contains(&only.value)
+                    && let Some(stream) = self.snapshot.name_of(&only.value)
+                {
+                    replace(only, stream);
+                    if let Ok(open) = self.snapshot.stream(stream)
+                        && let [table] = &open.tables()[..]
+                    {
+                        self.found.push((stream.to_string(), table.clone()));
+                    }
+                }
+            }
+            (Some(stream), Some(table), None) => {
+                if let Some(name) = self.snapshot.name_of(&stream.value) {
+                    replace(stream, name);
+                    let tables = self.snapshot.stream(name).map(|open| open.tables()).unwrap_or_default();
+                    if let Some(found) = find(&table.value, tables.iter().map(String::as_str)) {
+                        replace(table, found);
+                        self.found.push((name.to_string(), found.to_string()));
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Writes names of columns as they are.
+struct Columns {
+    /// Names of streams, tables and columns.
+    known: BTreeSet<String>,
+    /// Names that the statement gives.
+    own: BTreeSet<String>,
+    /// The known names by their lower-case letters.
+    by_lower: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Columns {
+    fn add(&mut self, fields: &Fields) {
+        for field in fields {
+            self.known.insert(field.name().clone());
+            match field.data_type() {
+                DataType::Struct(inner) => self.add(inner),
+                DataType::List(item) => self.add(&Fields::from(vec![item.clone()])),
+                _ => {}
+            }
+        }
+    }
+
+    fn correct(&self, ident: &mut Ident) {
+        if ident.quote_style.is_some() || self.known.contains(&ident.value) || self.own.contains(&ident.value)
+        {
+            return;
+        }
+        let like = self.by_lower.get(&ident.value.to_lowercase());
+        if let Some(like) = like.filter(|like| like.len() == 1).and_then(|like| like.first()) {
+            ident.value = like.clone();
+        }
+    }
+}
+
+impl VisitorMut for Columns {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(ident) => self.correct(ident),
+            Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(|part| self.correct(part)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn replace(ident: &mut Ident, name: &str) {
+    if ident.quote_style.is_none() {
+        ident.value = name.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_by_case_where_that_is_clear() {
+        let names = ["Bar", "bar", "Tick"];
+        let found = |name| find(name, names.iter().copied());
+        assert_eq!(found("bar"), Some("bar"));
+        assert_eq!(found("tick"), Some("Tick"));
+        assert_eq!(found("BAR"), None);
+        assert_eq!(found("x"), None);
+    }
+
+    #[test]
+    fn near_names_are_suggested() {
+        let names = ["price", "size", "symbol"];
+        let near = |name| near(name, names.iter().copied());
+        assert_eq!(near("prcie"), "; did you mean \"price\"?");
+        assert_eq!(near("perci"), "");
+        assert_eq!(near("pric"), "; did you mean \"price\"?");
+        assert_eq!(near("Symbl"), "; did you mean \"symbol\"?");
+        assert_eq!(near("volume"), "");
+        assert_eq!([distance("", "abc"), distance("kitten", "sitting"), distance("a", "a")], [3, 3, 0]);
+    }
+}

@@ -1,0 +1,115 @@
+//! Lets scans read by time where an operator above needs rows so, or where they come out of the query as they were read.
+//!
+//! Scans otherwise return rows as they are stored, which is faster. This runs before the rule that adds sorts: none is added where a scan
+//! already has the order.
+
+use crate::scan::Scan;
+use crate::wanted::TimeOrder;
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use std::sync::Arc;
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct UseTimeOrder;
+
+/// The order that is wanted of an operator's rows.
+#[derive(Debug, Clone)]
+enum Wish {
+    Any,
+    /// That of time, where rows come out as they are read.
+    AsRead,
+    /// That of columns, and whether each is descending.
+    By(Vec<(usize, bool)>),
+}
+
+impl PhysicalOptimizerRule for UseTimeOrder {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        order(plan, Wish::AsRead)
+    }
+
+    fn name(&self) -> &'static str {
+        "use_time_order"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(scan) = plan.downcast_ref::<Scan>() {
+        return Ok(match order_of(scan, &wish).and_then(|order| scan.in_order(order)) {
+            Some(ordered) => Arc::new(ordered),
+            None => plan,
+        });
+    }
+    let required = plan.required_input_ordering();
+    let maintains = plan.maintains_input_order();
+    let is_one = plan.children().len() == 1;
+    let children = plan.children().into_iter().cloned().enumerate().map(|(index, child)| {
+        let wanted = required.get(index).and_then(Option::as_ref).map(|required| {
+            let columns = required.first().iter();
+            by(columns.map(|column| (&column.expr, column.options.is_some_and(|options| options.descending))))
+        });
+        let wish = match plan.downcast_ref::<SortExec>() {
+            Some(sort) => by(sort.expr().iter().map(|column| (&column.expr, column.options.descending))),
+            None => match wanted {
+                Some(wanted) => wanted,
+                None if is_one && maintains.get(index) == Some(&true) => below(plan.as_ref(), &wish),
+                None => Wish::Any,
+            },
+        };
+        order(child, wish)
+    });
+    let children = children.collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(plan, children)
+}
+
+/// The order of time that grants a wish, if one does. Columns that have one value in all rows do not count.
+fn order_of(scan: &Scan, wish: &Wish) -> Option<TimeOrder> {
+    match wish {
+        Wish::Any => None,
+        Wish::AsRead => Some(TimeOrder::Ascending),
+        Wish::By(columns) => match columns.iter().find(|(column, _)| !scan.is_one_value(*column)) {
+            Some((column, false)) if scan.is_time(*column) => Some(TimeOrder::Ascending),
+            Some((column, true)) if scan.is_time(*column) => Some(TimeOrder::Descending),
+            _ => None,
+        },
+    }
+}
+
+/// The wish for an order by expressions, as far as they are columns.
+fn by<'a>(columns: impl Iterator<Item = (&'a PhysicalExprRef, bool)>) -> Wish {
+    let column = |(expr, descending): (&PhysicalExprRef, bool)| {
+        expr.downcast_ref::<Column>().map(|column| (column.index(), descending))
+    };
+    Wish::By(columns.map_while(column).collect())
+}
+
+/// The same wish of the input of an operator that keeps its input's order.
+fn below(plan: &dyn ExecutionPlan, wish: &Wish) -> Wish {
+    let Wish::By(columns) = wish else { return wish.clone() };
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let projected = |(column, descending): &(usize, bool)| {
+            projection.expr().get(*column).map(|projected| (&projected.expr, *descending))
+        };
+        return by(columns.iter().map_while(projected));
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>()
+        && let Some(projection) = filter.projection()
+    {
+        let projected = |(column, descending): &(usize, bool)| Some((*projection.get(*column)?, *descending));
+        return Wish::By(columns.iter().map_while(projected).collect());
+    }
+    let same = plan.children().first().is_some_and(|child| child.schema().fields() == plan.schema().fields());
+    if same { wish.clone() } else { Wish::Any }
+}

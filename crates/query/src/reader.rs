@@ -1,0 +1,170 @@
+//! Reads the record batches of one partition of a scan in a thread of its own, which may block.
+
+use crate::error::{Error, wrapped};
+use crate::table::{Column, Table};
+use crate::wanted::{TimeOrder, Wanted};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
+    make_view,
+};
+use datafusion::arrow::buffer::{Buffer, ScalarBuffer};
+use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef};
+use datafusion::error::Result;
+use std::sync::Arc;
+use tapedb_arrow::{BatchReader, ReadOptions};
+
+/// Rows of a batch without columns.
+const COUNTED_ROWS: u64 = 1 << 20;
+
+/// What to read.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    pub table: Arc<Table>,
+    pub wanted: Wanted,
+    /// Columns of the table.
+    pub projection: Vec<usize>,
+    /// Those columns.
+    pub schema: SchemaRef,
+    pub order: TimeOrder,
+    pub limit: Option<u64>,
+    pub batch_rows: usize,
+}
+
+/// Reads until all is read or `give` returns `false`.
+///
+/// # Errors
+/// When messages cannot be read, or values do not fit their columns.
+pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
+    if reading.wanted.is_nothing() || reading.limit == Some(0) {
+        return Ok(());
+    }
+    if reading.projection.is_empty() {
+        return count(reading, give);
+    }
+    let (mut reader, places) = open(reading).map_err(wrapped)?;
+    let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
+    while let Some(batch) = reader.next_batch().map_err(wrapped)? {
+        let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
+        let picked = places.iter().zip(&mut columns).map(pick).collect();
+        if !give(RecordBatch::try_new(reading.schema.clone(), picked)?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Batches without columns, as many rows as there are messages: counted, not read.
+fn count(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
+    let cursor = reading.table.cursor(&reading.wanted).map_err(wrapped)?;
+    let count = cursor.count().map_err(wrapped)?;
+    let mut left = count.min(reading.limit.unwrap_or(u64::MAX));
+    while left > 0 {
+        let rows = left.min(COUNTED_ROWS);
+        left -= rows;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+        let batch = RecordBatch::try_new_with_options(reading.schema.clone(), Vec::new(), &options)?;
+        if !give(batch) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A reader, and the place of each column of the scan among its columns.
+fn open(reading: &Reading) -> Result<(BatchReader, Vec<usize>), Error> {
+    let Reading { table, wanted, projection, order, limit, .. } = reading;
+    let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
+    let sequences = has(&Column::Sequence) || has(&Column::Space);
+    let with_spaces = sequences && table.open.stream.spaces() > 1;
+    let mut fields = Vec::new();
+    let mut places = Vec::with_capacity(projection.len());
+    for column in projection {
+        places.push(match table.column(*column) {
+            Column::Time => 0,
+            Column::Symbol => 1,
+            Column::Sequence => 2,
+            Column::Space => 3,
+            Column::Field => {
+                fields.push(table.schema().field(*column).name().clone());
+                2 + usize::from(sequences) + usize::from(with_spaces) + fields.len() - 1
+            }
+        });
+    }
+    let mut cursor = table.cursor(wanted)?;
+    if *order == TimeOrder::Descending {
+        cursor = cursor.reverse();
+    }
+    let options = ReadOptions {
+        decimals: table.open.options.decimals,
+        fields: Some(fields),
+        sequences,
+        in_time_order: *order != TimeOrder::None || limit.is_some(),
+        batch_rows: Some(reading.batch_rows),
+        limit: *limit,
+        skip_outside: wanted.ranges.clone(),
+        ..ReadOptions::default()
+    };
+    let reader =
+        BatchReader::open(std::slice::from_ref(&table.open.stream), cursor, &table.record, &options)?;
+    Ok((reader, places))
+}
+
+/// Texts of a dictionary as views, made once for all batches that share it.
+#[derive(Debug, Default)]
+struct Views {
+    /// The values of the dictionary that these are of.
+    values: Option<ArrayRef>,
+    views: Vec<u128>,
+    buffers: Vec<Buffer>,
+}
+
+impl Views {
+    /// The column as the table has it.
+    fn of(&mut self, column: &ArrayRef) -> ArrayRef {
+        match column.data_type() {
+            DataType::Dictionary(..) => match column.as_any().downcast_ref::<DictionaryArray<Int32Type>>() {
+                Some(dictionary) => self.of_dictionary(dictionary),
+                None => column.clone(),
+            },
+            _ => column.clone(),
+        }
+    }
+
+    fn of_dictionary(&mut self, dictionary: &DictionaryArray<Int32Type>) -> ArrayRef {
+        let values = dictionary.values();
+        if !self.values.as_ref().is_some_and(|known| Arc::ptr_eq(known, values)) {
+            self.learn(values.as_string::<i32>());
+            self.values = Some(values.clone());
+        }
+        let view = |key: &i32| self.views.get(*key as usize).copied().unwrap_or_default();
+        let views: Vec<u128> = dictionary.keys().values().iter().map(view).collect();
+        let nulls = dictionary.nulls().cloned();
+        Arc::new(StringViewArray::new(ScalarBuffer::from(views), self.buffers.clone(), nulls))
+    }
+
+    /// Makes views of the values, whose bytes they share.
+    fn learn(&mut self, values: &StringArray) {
+        self.buffers = vec![values.values().clone()];
+        let offsets = values.value_offsets();
+        let view = |index: usize| make_view(values.value(index).as_bytes(), 0, offsets[index] as u32);
+        self.views = (0..values.len()).map(view).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_become_views() {
+        let mut views = Views::default();
+        let texts = ["A", "a symbol of more than twelve bytes", "", "A"];
+        for _ in 0..2 {
+            let dictionary: DictionaryArray<Int32Type> = texts.into_iter().map(Some).chain([None]).collect();
+            let found = views.of(&(Arc::new(dictionary) as ArrayRef));
+            let found: Vec<_> = found.as_string_view().iter().collect();
+            assert_eq!(found[..4], texts.map(Some));
+            assert_eq!(found[4], None);
+        }
+    }
+}

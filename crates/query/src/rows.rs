@@ -1,0 +1,222 @@
+//! The rows of a query.
+
+use crate::error::{Error, Reason};
+use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// Batches that wait to be taken.
+const BATCHES_WAITING: usize = 2;
+
+/// The threads that compute. They end by themselves when this is dropped, at their next pause, and dropping does not wait.
+#[derive(Debug)]
+pub(crate) struct Workers(Option<Runtime>);
+
+impl Workers {
+    pub fn new(runtime: Runtime) -> Self {
+        Self(Some(runtime))
+    }
+
+    /// The result of a future, computed in this thread.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime().block_on(future)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken out when this is dropped")
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The rows of a query, batch by batch, as they are found. The query stops when this is dropped.
+#[derive(Debug)]
+pub struct Rows {
+    schema: SchemaRef,
+    /// `None`: there are no more.
+    running: Option<Running>,
+    workers: Arc<Workers>,
+    /// When the query must be done, and the time that it had.
+    deadline: Option<(Instant, Duration)>,
+    /// Rows that may still come, and their limit.
+    left: Option<(u64, u64)>,
+}
+
+/// A query at work, in the threads that compute: it stops when this is dropped.
+#[derive(Debug)]
+struct Running {
+    batches: Receiver<Result<RecordBatch, DataFusionError>>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(mut stream: SendableRecordBatchStream, workers: &Workers) -> Self {
+        let (sender, batches) = mpsc::channel(BATCHES_WAITING);
+        let task = workers.runtime().spawn(async move {
+            while let Some(batch) = stream.next().await {
+                if sender.send(batch).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Self { batches, task }
+    }
+
+    /// The next batch; `None`: that was all.
+    async fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        match self.batches.recv().await {
+            Some(batch) => Ok(Some(batch?)),
+            None => match (&mut self.task).await {
+                Ok(()) => Ok(None),
+                Err(error) => {
+                    let what = format!("the query crashed: {error}; please report it with the query");
+                    Err(Error::new(Reason::Internal, what))
+                }
+            },
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(
+        stream: SendableRecordBatchStream,
+        workers: Arc<Workers>,
+        deadline: Option<(Instant, Duration)>,
+        rows_max: Option<u64>,
+    ) -> Self {
+        let left = rows_max.map(|rows| (rows, rows));
+        let schema = stream.schema();
+        let running = Some(Running::start(stream, &workers));
+        Self { schema, running, workers, deadline, left }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The next batch, which has at least one row; `None`: that was all.
+    ///
+    /// # Errors
+    /// When messages cannot be read, values do not fit their types, or a limit is reached. There is no batch after an error.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        match self.next_until(None)? {
+            Next::Batch(batch) => Ok(Some(batch)),
+            Next::Waiting | Next::End => Ok(None),
+        }
+    }
+
+    /// The next batch, if it is there within `timeout`.
+    ///
+    /// # Errors
+    /// As [`Rows::next_batch`].
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Next, Error> {
+        self.next_until(Instant::now().checked_add(timeout))
+    }
+
+    fn next_until(&mut self, until: Option<Instant>) -> Result<Next, Error> {
+        let next = self.next_of_stream(until);
+        if !matches!(next, Ok(Next::Batch(_) | Next::Waiting)) {
+            // It stops now, though this still exists.
+            self.running = None;
+        }
+        next
+    }
+
+    fn next_of_stream(&mut self, until: Option<Instant>) -> Result<Next, Error> {
+        let deadline = self.deadline;
+        let end = [until, deadline.map(|(at, _)| at)].into_iter().flatten().min();
+        loop {
+            let Some(running) = &mut self.running else { return Ok(Next::End) };
+            let next = self.workers.block_on(async {
+                match end {
+                    None => Ok(running.next().await),
+                    Some(end) => timeout_at(end, running.next()).await,
+                }
+            });
+            let batch = match (next, deadline) {
+                (Ok(next), _) => match next? {
+                    Some(batch) => batch,
+                    None => return Ok(Next::End),
+                },
+                (Err(_), Some((at, limit))) if Instant::now() >= at => return Err(too_long(limit)),
+                (Err(_), _) => return Ok(Next::Waiting),
+            };
+            self.count(batch.num_rows() as u64)?;
+            if batch.num_rows() > 0 {
+                return Ok(Next::Batch(batch));
+            }
+        }
+    }
+
+    /// # Errors
+    /// When there are more rows than may be.
+    fn count(&mut self, rows: u64) -> Result<(), Error> {
+        let Some((left, limit)) = &mut self.left else { return Ok(()) };
+        match left.checked_sub(rows) {
+            Some(rest) => {
+                *left = rest;
+                Ok(())
+            }
+            None => {
+                let what = format!("the query has more than {limit} rows, the limit; add LIMIT, or raise it");
+                Err(Error::new(Reason::Limit, what))
+            }
+        }
+    }
+}
+
+/// What [`Rows::next_within`] returns.
+#[derive(Debug, Clone)]
+pub enum Next {
+    /// A batch, which has at least one row.
+    Batch(RecordBatch),
+    /// Nothing yet.
+    Waiting,
+    /// That was all.
+    End,
+}
+
+/// The error of a query that ran too long.
+pub(crate) fn too_long(limit: Duration) -> Error {
+    let what = format!(
+        "the query ran longer than {} s, the limit; ask for a shorter range of time, or raise it",
+        limit.as_secs_f64()
+    );
+    Error::new(Reason::Limit, what)
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for Rows {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

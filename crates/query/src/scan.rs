@@ -1,0 +1,379 @@
+//! The operator that reads a table.
+
+use crate::error::Error;
+use crate::reader::{Reading, read};
+use crate::table::{Column, Table};
+use crate::wanted::{TimeOrder, Wanted};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::{
+    ConstExpr, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+use tapedb_engine::Number;
+use tapedb_schema::Timestamp;
+
+/// Batches that are read ahead of the operators.
+const READ_AHEAD: usize = 2;
+
+/// Rows of a partition, at least: for fewer of them another thread is not worth its start.
+const PARTITION_ROWS: u64 = 200_000;
+
+/// Reads the messages of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Scan {
+    table: Arc<Table>,
+    wanted: Wanted,
+    /// Columns of the table.
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    order: TimeOrder,
+    limit: Option<usize>,
+    /// First and last times of the partitions, ascending.
+    partitions: Vec<(i64, i64)>,
+    /// What is known exactly.
+    known: Option<Known>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// Exact statistics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Rows, if they were counted.
+    pub rows: Option<usize>,
+    /// Times of the first and last row.
+    pub times: (i64, i64),
+}
+
+impl Scan {
+    /// A scan in any order, in up to `partitions_max` partitions of different times; with a limit, the first rows by time.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn new(
+        table: Arc<Table>,
+        wanted: Wanted,
+        projection: Vec<usize>,
+        limit: Option<usize>,
+        partitions_max: usize,
+    ) -> Result<Self, Error> {
+        let schema =
+            Arc::new(table.schema().project(&projection).unwrap_or_else(|_| (**table.schema()).clone()));
+        let order = if limit.is_some() { TimeOrder::Ascending } else { TimeOrder::None };
+        let is_one = order != TimeOrder::None || projection.is_empty();
+        let partitions = if is_one { Vec::new() } else { partitions(&table, &wanted, partitions_max)? };
+        let properties =
+            Arc::new(properties(&schema, &table, &projection, &wanted, order, partitions.len().max(1)));
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self {
+            table,
+            wanted,
+            projection,
+            schema,
+            order,
+            limit,
+            partitions,
+            known: None,
+            properties,
+            metrics,
+        })
+    }
+
+    /// The same rows by time, in one partition; `None`: they are in the other order and limited.
+    pub fn in_order(&self, order: TimeOrder) -> Option<Self> {
+        if self.order == order {
+            return Some(self.clone());
+        }
+        if self.limit.is_some() {
+            return None;
+        }
+        let mut scan = self.clone();
+        (scan.order, scan.partitions) = (order, Vec::new());
+        scan.set_properties();
+        Some(scan)
+    }
+
+    /// The same rows, with exact statistics.
+    pub fn knowing(&self, known: Known) -> Self {
+        Self { known: Some(known), ..self.clone() }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// What is read.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Whether every row of the table that is wanted is returned, and no other one.
+    pub fn is_exact(&self) -> bool {
+        self.limit.is_none() && self.wanted.ranges.is_empty()
+    }
+
+    /// Whether a column of the scan is the time.
+    pub fn is_time(&self, column: usize) -> bool {
+        self.projection.get(column).is_some_and(|column| *self.table.column(*column) == Column::Time)
+    }
+
+    /// Whether a column of the scan has one value in all rows: the only symbol that is wanted.
+    pub fn is_one_value(&self, column: usize) -> bool {
+        let is_symbol =
+            self.projection.get(column).is_some_and(|column| *self.table.column(*column) == Column::Symbol);
+        is_symbol && self.wanted.symbols.as_ref().is_some_and(|symbols| symbols.len() == 1)
+    }
+
+    fn set_properties(&mut self) {
+        let partitions = self.partitions.len().max(1);
+        let Self { schema, table, projection, wanted, order, .. } = self;
+        self.properties = Arc::new(properties(schema, table, projection, wanted, *order, partitions));
+    }
+
+    fn reading(&self, partition: usize, batch_rows: usize) -> Reading {
+        let mut wanted = self.wanted.clone();
+        if let Some((from, last)) = self.partitions.get(partition) {
+            (wanted.from, wanted.last) = (wanted.from.max(*from), wanted.last.min(*last));
+        }
+        Reading {
+            table: self.table.clone(),
+            wanted,
+            projection: self.projection.clone(),
+            schema: self.schema.clone(),
+            order: self.order,
+            limit: self.limit.map(|limit| limit as u64),
+            batch_rows,
+        }
+    }
+
+    fn statistics(&self, partition: Option<usize>) -> Statistics {
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        match &self.known {
+            Some(known) if partition.is_none() => {
+                statistics.num_rows = known.rows.map_or(Precision::Absent, Precision::Exact);
+                for (index, column) in statistics.column_statistics.iter_mut().enumerate() {
+                    column.null_count = if self.schema.field(index).is_nullable() {
+                        Precision::Absent
+                    } else {
+                        Precision::Exact(0)
+                    };
+                    if self.is_time(index) {
+                        *column = of_times(known.times);
+                    }
+                }
+            }
+            _ => {
+                let messages = self
+                    .table
+                    .open
+                    .stream
+                    .census()
+                    .map(|census| census.sealed_messages + census.log_messages);
+                if let Ok(messages) = messages {
+                    let share = if partition.is_some() { self.partitions.len().max(1) as u64 } else { 1 };
+                    statistics.num_rows = Precision::Inexact((messages / share) as usize);
+                }
+            }
+        }
+        match self.limit {
+            Some(limit) => {
+                statistics.with_fetch(Some(limit), 0, 1).unwrap_or(Statistics::new_unknown(&self.schema))
+            }
+            None => statistics,
+        }
+    }
+}
+
+/// Statistics of the column of times.
+fn of_times((first, last): (i64, i64)) -> ColumnStatistics {
+    let time = |time| Precision::Exact(ScalarValue::TimestampNanosecond(Some(time), Some("UTC".into())));
+    let mut column = ColumnStatistics::new_unknown();
+    column.null_count = Precision::Exact(0);
+    (column.min_value, column.max_value) = (time(first), time(last));
+    column
+}
+
+/// First and last times of partitions of about equal size.
+fn partitions(table: &Table, wanted: &Wanted, partitions_max: usize) -> Result<Vec<(i64, i64)>, Error> {
+    let census = table.open.stream.census()?;
+    let rows = census.sealed_messages + census.log_messages;
+    let parts = (rows / PARTITION_ROWS).min(partitions_max as u64) as usize;
+    if parts < 2 || wanted.is_nothing() {
+        return Ok(Vec::new());
+    }
+    let cuts = table.cursor(wanted)?.division(parts)?;
+    let mut from = i64::MIN;
+    let mut partitions = Vec::with_capacity(cuts.len() + 1);
+    for cut in cuts {
+        partitions.push((from, cut.0 - 1));
+        from = cut.0;
+    }
+    partitions.push((from, i64::MAX));
+    Ok(partitions)
+}
+
+fn properties(
+    schema: &SchemaRef,
+    table: &Table,
+    projection: &[usize],
+    wanted: &Wanted,
+    order: TimeOrder,
+    partitions: usize,
+) -> PlanProperties {
+    let place = |wanted: &Column| projection.iter().position(|column| table.column(*column) == wanted);
+    let column = |index: usize| -> Arc<dyn PhysicalExpr> {
+        Arc::new(ColumnExpr::new(schema.field(index).name(), index))
+    };
+    let mut equivalence = EquivalenceProperties::new(schema.clone());
+    if let (Some(index), true) = (place(&Column::Time), order != TimeOrder::None) {
+        let options = SortOptions { descending: order == TimeOrder::Descending, nulls_first: false };
+        let by_time = LexOrdering::new([PhysicalSortExpr::new(column(index), options)]);
+        equivalence = EquivalenceProperties::new_with_orderings(schema.clone(), by_time);
+    }
+    if let (Some(index), Some(symbols)) = (place(&Column::Symbol), &wanted.symbols)
+        && symbols.len() == 1
+    {
+        // Of one symbol the order by symbol and time is that by time. A failure is a missing optimisation.
+        let _ = equivalence.add_constants([ConstExpr::from(column(index))]);
+    }
+    PlanProperties::new(
+        equivalence,
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    )
+}
+
+fn text_of(number: Number) -> String {
+    match number {
+        Number::Int(number) => number.to_string(),
+        Number::Unsigned(number) => number.to_string(),
+        Number::Float(number) => number.to_string(),
+        Number::Decimal(number) => number.to_string(),
+    }
+}
+
+impl DisplayAs for Scan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, wanted, schema, order, limit, .. } = self;
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "Scan: {}.{}, columns=[{}]", table.open.stream.name(), table.record, names.join(", "))?;
+        if wanted.from > i64::MIN {
+            write!(f, ", from={}", Timestamp(wanted.from))?;
+        }
+        if wanted.last < i64::MAX {
+            write!(f, ", last={}", Timestamp(wanted.last))?;
+        }
+        if let Some(symbols) = &wanted.symbols {
+            let first: Vec<_> = symbols.iter().take(5).map(String::as_str).collect();
+            let more = if symbols.len() > first.len() { ", …" } else { "" };
+            write!(f, ", symbols={}: [{}{more}]", symbols.len(), first.join(", "))?;
+        }
+        for (field, (least, most)) in &wanted.ranges {
+            let bound = |sign, bound: &Option<Number>| {
+                bound.map(|number| format!("{field} {sign} {}", text_of(number)))
+            };
+            let bounds: Vec<_> = [bound(">=", least), bound("<=", most)].into_iter().flatten().collect();
+            write!(f, ", skips blocks without {}", bounds.join(" and "))?;
+        }
+        match order {
+            TimeOrder::None => write!(f, ", order=stored")?,
+            TimeOrder::Ascending => write!(f, ", order=time")?,
+            TimeOrder::Descending => write!(f, ", order=time DESC")?,
+        }
+        if let Some(limit) = limit {
+            write!(f, ", limit={limit}")?;
+        }
+        write!(f, ", partitions={}", self.partitions.len().max(1))
+    }
+}
+
+impl ExecutionPlan for Scan {
+    fn name(&self) -> &'static str {
+        "Scan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let reading = self.reading(partition, context.session_config().batch_size());
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let reading_time = MetricBuilder::new(&self.metrics).subset_time("time_reading", partition);
+        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), READ_AHEAD);
+        let sender = builder.tx();
+        builder.spawn_blocking(move || {
+            let mut since = Instant::now();
+            read(&reading, |batch| {
+                reading_time.add_duration(since.elapsed());
+                baseline.record_output(batch.num_rows());
+                let is_wanted = sender.blocking_send(Ok(batch)).is_ok();
+                since = Instant::now();
+                is_wanted
+            })
+        });
+        Ok(builder.build())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(self.statistics(args.partition())))
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        false
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let limit = limit?;
+        let mut scan =
+            if self.order == TimeOrder::None { self.in_order(TimeOrder::Ascending)? } else { self.clone() };
+        scan.limit = Some(self.limit.map_or(limit, |before| before.min(limit)));
+        scan.known = None;
+        Some(Arc::new(scan))
+    }
+}

@@ -1,0 +1,69 @@
+//! The streams that a query reads, all as of one moment.
+
+use crate::error::Error;
+use crate::open::OpenStream;
+use crate::options::Options;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tapedb_engine::Database;
+
+/// The streams of a database as one query sees them. A stream is opened when the query first names it. Where the streams end is noted
+/// for all of them together, by [`Snapshot::fix`]; for one that is opened later, when it is first read.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    db: Database,
+    options: Options,
+    /// Names of all streams.
+    names: Vec<String>,
+    open: Mutex<BTreeMap<String, Arc<OpenStream>>>,
+}
+
+impl Snapshot {
+    /// The present streams of a database; none is open.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn new(db: &Database, options: &Options) -> Result<Self, Error> {
+        let (db, options) = (db.clone(), options.clone());
+        Ok(Self { names: db.streams()?, db, options, open: Mutex::default() })
+    }
+
+    /// Names of all streams.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether there is a stream of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|other| other == name)
+    }
+
+    /// The stream that a name in a query means: that of the name, or the only one that differs by case alone.
+    pub fn name_of(&self, name: &str) -> Option<&str> {
+        crate::names::find(name, self.names.iter().map(String::as_str))
+    }
+
+    /// A stream by its exact name; it is opened if it is not.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn stream(&self, name: &str) -> Result<Arc<OpenStream>, Error> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(name) {
+            return Ok(found.clone());
+        }
+        let stream = self.db.stream(name)?;
+        let new = Arc::new(OpenStream::new(stream, self.options.clone()));
+        open.insert(name.into(), new.clone());
+        Ok(new)
+    }
+
+    /// Notes where all open streams end.
+    ///
+    /// # Errors
+    /// When one has been deleted, or its files cannot be read.
+    pub fn fix(&self) -> Result<(), Error> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().try_for_each(|stream| stream.ends().map(drop))
+    }
+}

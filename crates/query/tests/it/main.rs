@@ -1,0 +1,8 @@
+//! Queries on databases: one binary, so that DataFusion is linked once.
+
+mod limits;
+mod page;
+mod predicates;
+mod snapshot;
+mod support;
+mod values;

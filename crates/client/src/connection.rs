@@ -11,7 +11,6 @@ use crate::address::Address;
 use crate::answer::{Answer, PendingAnswer};
 use crate::certificate_verifier;
 use crate::convert::{self, is_timeout};
-use crate::interrupt::{is_interrupted, slice};
 use crate::notifier::{Notifier, locked};
 use crate::options::Options;
 use crate::receiver::Receiver;
@@ -22,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use tapedb_engine::interrupt::{is_interrupted, slice};
 use tapedb_engine::{ConnectionError, Error};
 use tapedb_wire::{ClientSession, Decoder, Due, Heartbeat, ToClient, ToServer};
 

@@ -21,7 +21,6 @@ mod connection;
 mod convert;
 mod event;
 mod file;
-mod interrupt;
 mod load;
 mod notifier;
 mod options;
@@ -35,9 +34,8 @@ mod watch;
 
 pub use address::{Address, AddressError, PORT};
 pub use event::{ConnectionEvent, Listener};
-pub use interrupt::interruptible;
 pub use options::{Login, Options, Validate};
-pub use tapedb_engine::Database;
+pub use tapedb_engine::{Database, interruptible};
 
 use std::fmt;
 use std::path::PathBuf;

@@ -8,7 +8,6 @@ use crate::answer::Answer;
 use crate::connection::{Connection, Lost};
 use crate::convert;
 use crate::event::{ConnectionReporter, Reporter};
-use crate::interrupt::{is_interrupted, slice};
 use crate::notifier::locked;
 use crate::options::Options;
 use std::hash::{BuildHasher, RandomState};
@@ -16,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_codes::{command as command_codes, outcome};
+use tapedb_engine::interrupt::{is_interrupted, slice};
 use tapedb_engine::{CachedStream, Command, ConnectionError, Description, Error, Outcome};
 use tapedb_wire::ToServer;
 

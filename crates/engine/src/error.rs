@@ -70,6 +70,8 @@ pub enum Error {
         /// Its text.
         text: String,
     },
+    /// The caller asked for an early end, with [`interruptible`](crate::interruptible): what was being read or written can be gone on with.
+    Interrupted,
     /// The error that an operation ended with, for each caller that asks for its result.
     Repeated(Arc<Self>),
 }
@@ -220,6 +222,9 @@ impl fmt::Display for Error {
             }
             Self::Connection(error) => write!(f, "{error}"),
             Self::Remote { text, .. } => f.write_str(text),
+            Self::Interrupted => {
+                f.write_str("the call was interrupted; nothing is lost, and it can be made again")
+            }
             Self::Repeated(first) => write!(f, "{first}"),
         }
     }

@@ -13,6 +13,7 @@ mod database;
 mod error;
 mod files;
 mod ids;
+pub mod interrupt;
 mod loader;
 mod lock;
 mod maintenance;
@@ -36,6 +37,7 @@ pub use error::{
     ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, Rejected, SegmentFailure, Stale,
     Unreadable,
 };
+pub use interrupt::interruptible;
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
 #[doc(hidden)]
 pub use maintenance::seal::two_threads;

@@ -4,6 +4,7 @@
 //! it more: then it runs at a quarter of its speed while a loader writes. A second thread starts only where a processor was idle
 //! and the first one did not have to wait; then both have the same pace.
 
+use crate::interrupt;
 use crate::maintenance::context::MaintenanceContext;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,6 +29,8 @@ const TICK_MS: u64 = 10;
 pub(crate) struct Pace<'a> {
     /// `None`: a caller waits for the work.
     stop: Option<&'a AtomicBool>,
+    /// Set when the thread that this one works beside has ended.
+    ended: Option<&'a AtomicBool>,
     /// Whether the work ends when maintenance of the space is to stop.
     is_stoppable: bool,
     is_late: bool,
@@ -67,6 +70,7 @@ impl<'a> Pace<'a> {
     pub fn immediate() -> Self {
         Self {
             stop: None,
+            ended: None,
             is_stoppable: false,
             is_late: false,
             since: Instant::now(),
@@ -78,13 +82,16 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// The same for a second thread.
-    pub fn beside(&self) -> Self {
-        Self { since: Instant::now(), waited: None, giving_way: 0, ..*self }
+    /// The same for a second thread, until `ended` is set.
+    pub fn beside<'b>(&self, ended: &'b AtomicBool) -> Pace<'b>
+    where
+        'a: 'b,
+    {
+        Pace { ended: Some(ended), since: Instant::now(), waited: None, giving_way: 0, ..*self }
     }
 
     /// Notes that a second thread has ended, with its pace after [`Pace::end`]: it may have had to wait where this one did not.
-    pub fn note_beside(&mut self, beside: &Self) {
+    pub fn note_beside(&mut self, beside: &Pace<'_>) {
         self.giving_way = self.giving_way.max(beside.giving_way);
         self.beside_ran += beside.beside_ran;
     }
@@ -131,7 +138,8 @@ impl<'a> Pace<'a> {
             }
             (self.log_end, self.since) = (log_end, Instant::now());
         }
-        let is_stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let is_set = |flag: Option<&AtomicBool>| flag.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let is_stopped = is_set(self.stop) || is_set(self.ended) || interrupt::is_interrupted();
         !(is_stopped || self.is_stoppable && space.is_interrupted())
     }
 
@@ -198,7 +206,8 @@ mod tests {
     #[test]
     fn a_second_thread_has_the_pace_of_the_first() {
         let mut pace = Pace::immediate();
-        let mut beside = pace.beside();
+        let ended = AtomicBool::new(false);
+        let mut beside = pace.beside(&ended);
         beside.giving_way = 7;
         beside.beside_ran = Duration::from_secs(1);
         pace.note_beside(&beside);

@@ -6,6 +6,7 @@
 //! ([`crate::space::quarantine`]). A damaged segment is left as it is: some of its columns may still be readable.
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::{Pace, has_two_processors};
 use crate::maintenance::part::{Work, commit, discard, write_part};
@@ -18,9 +19,10 @@ use crate::space::seal_queue::{Taken, Written};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
+use std::time::Duration;
 use tapedb_log::{CompleteFile, Granule};
 use tapedb_segment::Tier;
 
@@ -34,7 +36,7 @@ const SMALL_BYTES: u64 = 8 << 20;
 /// Seals all messages of the log, also those in the active file; returns their number.
 pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let _waiting = context.space.seal_queue.wait();
-    let (_maintenance, helped) = hold_or_help(context);
+    let (_maintenance, helped) = hold_or_help(context)?;
     // A deletion, a rename and a change of the schema hold it too: nothing is written to files of another stream with the name,
     // and nothing of a new version of the schema is sealed as of an old one.
     context.stream.check_not_deleted()?;
@@ -46,29 +48,53 @@ pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let (mut pace, sealed) = (Pace::immediate(), seal_complete(context)?);
     while merge_next(context, &mut pace)? {}
     while chill_next(context, &mut pace)? {}
+    interrupt::check()?;
     Ok(helped + sealed)
 }
 
 /// Holds the space's maintenance. While another thread holds it and seals, this one seals files beside it; returns how many
 /// messages.
-fn hold_or_help(context: MaintenanceContext<'_>) -> (MutexGuard<'_, ()>, u64) {
+///
+/// # Errors
+/// When the calling thread is interrupted.
+fn hold_or_help(context: MaintenanceContext<'_>) -> Result<(MutexGuard<'_, ()>, u64), Error> {
     let helped = Arc::new(AtomicU64::new(0));
     loop {
         if let Some(held) = context.space.try_hold_maintenance() {
-            return (held, helped.load(Ordering::Relaxed));
+            return Ok((held, helped.load(Ordering::Relaxed)));
         }
+        interrupt::check()?;
         // A thread that stops maintenance waits for the leader alone.
         let may_help = has_two_processors() && !context.space.is_interrupted();
         let taken = if may_help { take(context) } else { None };
         let Some(taken) = taken else {
             // The leader has committed what it could.
-            let held = context.space.hold_maintenance();
-            return (held, helped.load(Ordering::Relaxed));
+            let held = hold(context)?;
+            return Ok((held, helped.load(Ordering::Relaxed)));
         };
         let part = write(context, (&taken.file, &taken.sequences), &mut Pace::helping());
         taken.finish_helped(part, &helped);
     }
 }
+
+/// Waits for the space's maintenance.
+///
+/// # Errors
+/// When the calling thread is interrupted.
+fn hold(context: MaintenanceContext<'_>) -> Result<MutexGuard<'_, ()>, Error> {
+    // A thread that nobody interrupts sleeps until it has its turn.
+    while interrupt::slice(Duration::MAX) < Duration::MAX {
+        interrupt::check()?;
+        match context.space.try_hold_maintenance() {
+            Some(held) => return Ok(held),
+            None => thread::sleep(HOLD_INTERVAL),
+        }
+    }
+    Ok(context.space.hold_maintenance())
+}
+
+/// How often an interruptible thread tries to hold maintenance.
+const HOLD_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Seals all complete log files; returns their number of messages. The caller holds the space's maintenance.
 pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Error> {
@@ -76,6 +102,8 @@ pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Erro
     while let Some(count) = seal_next(context, &mut pace)? {
         sealed += count;
     }
+    // What was sealed before stays.
+    interrupt::check()?;
     context.space.refused.why(context.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
@@ -113,7 +141,8 @@ fn seal_together(
     let queue = &context.space.seal_queue;
     let leftovers = Leftovers(context);
     queue.open(context.stream.definition.schema_version, context.space.catalog().sealed);
-    let mut beside = pace.beside();
+    let ended = AtomicBool::new(false);
+    let mut beside = pace.beside(&ended);
     let led = thread::scope(|scope| {
         let closing = queue.closing();
         // The oldest one is this thread's.
@@ -130,6 +159,7 @@ fn seal_together(
             has_thread.then(|| thread::Builder::new().name("tapedb-seal".into()).spawn_scoped(scope, work));
         let led = lead(context, first, pace);
         drop(closing);
+        ended.store(interrupt::is_interrupted(), Ordering::Relaxed);
         if let Some(Ok(thread)) = thread {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }

@@ -7,6 +7,7 @@
 //! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
 
 use crate::error::{Error, SegmentFailure, Unreadable};
+use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::decoded::{RowPlaces, are_right_by_symbol};
 use crate::read::fields::Fields;
@@ -272,6 +273,7 @@ impl Chunks {
                 self.sorting = None;
                 continue;
             }
+            interrupt::check()?;
             let Some(Reverse(turn)) = self.turns.pop() else { return Ok(false) };
             match self.take(turn, out) {
                 Ok(true) => return Ok(true),

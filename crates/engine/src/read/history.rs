@@ -6,6 +6,7 @@
 //! most hold a slice of their rows and no file: see [`crate::read::merge_budget`]. Other memory grows with the number of pieces.
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::read::block::{BatchRun, Block, Bounds, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::{Held, MergeBudget};
@@ -60,6 +61,8 @@ pub(crate) struct History {
     fresh: bool,
     /// Whether batches of columns stay columns.
     keeps_columns: bool,
+    /// Whether the caller's thread may end the reading early, as of a cursor.
+    is_interruptible: bool,
     errors: VecDeque<Error>,
     budget: Arc<Mutex<MergeBudget>>,
 }
@@ -109,6 +112,7 @@ impl History {
         let granules = granules.map(|granule| Piece::Granule(*granule));
         let parts = parts.map(|part| Piece::Segment(part.clone()));
         let mut history = Self::of(parts.chain(granules), order, after, end);
+        history.is_interruptible = true;
         history.errors = lost_messages::below(end, &context.space.log, (catalog, snapshot));
         history.errors.extend(lost_messages::sealed(end, &context.space.directory, catalog));
         history
@@ -162,6 +166,7 @@ impl History {
             blocks.into_iter().map(move |index| Piece::Rest(Box::new(Rest::Open(blocks_of(index), None))))
         });
         let mut history = Self::of(blocks, Order::Arrival, after, u64::MAX);
+        history.is_interruptible = true;
         history.errors.extend(failure);
         Ok(history)
     }
@@ -185,6 +190,7 @@ impl History {
             outer: (LAST, usize::MAX),
             fresh: false,
             keeps_columns: false,
+            is_interruptible: false,
             errors: VecDeque::new(),
             budget: Arc::default(),
         }
@@ -223,6 +229,10 @@ impl History {
     /// Damage, once each; the next call continues after it. Errors of the system: the next call tries again.
     #[inline]
     pub fn advance(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
+        if !self.errors.is_empty() {
+            // That an earlier call was interrupted, but had something else to report first.
+            self.errors.retain(|error| !matches!(error, Error::Interrupted));
+        }
         let found = self.step(filter, context);
         if let Some(error) = self.errors.pop_front() {
             self.fresh = found;
@@ -327,14 +337,16 @@ impl History {
         filter: &mut Filter,
         context: ReadContext<'_>,
     ) -> Result<bool, Error> {
-        let Self { slots, budget, errors, order, after, end, .. } = self;
+        let Self { slots, budget, errors, order, after, end, is_interruptible, .. } = self;
         let slot = &mut slots[index];
         loop {
             if slot.block.advance(filter, context, errors) {
                 return Ok(true);
             }
             let bounds = (*order, *after, *end);
-            let loaded = slot.load(&mut lock(budget), bounds, (filter, context), errors);
+            let checked = if *is_interruptible { interrupt::check() } else { Ok(()) };
+            let loaded =
+                checked.and_then(|()| slot.load(&mut lock(budget), bounds, (filter, context), errors));
             match loaded {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),

@@ -5,6 +5,7 @@
 //! messages, in the cursor's order.
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::read::chunks::ColumnSource;
 use crate::read::cursor::{Cursor, NextRun};
 use crate::read::filled::{CHUNK_BYTES, Filled};
@@ -64,7 +65,10 @@ impl InOrder {
         }
         match filled {
             Err(error) if out.len() > 0 => {
-                self.errors.push_front(error);
+                // A call that was interrupted is not continued by one that is told so: what it was about to read is read then.
+                if error.is_told_once() || !interrupt::is_interrupted() {
+                    self.errors.push_front(error);
+                }
                 Ok(Progress::Full)
             }
             filled => filled,

@@ -8,6 +8,7 @@
 //! hundred bytes) for each block of a symbol that has never had a message of one of the record types.
 
 use crate::error::{Error, SegmentFailure, Unreadable};
+use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::MergeBudget;
@@ -245,6 +246,7 @@ impl<'a> Search<'a> {
             if self.open.is_empty() {
                 return Ok(());
             }
+            interrupt::check()?;
             let space = unit.space;
             match self.search(unit, budget) {
                 Ok(()) => {}

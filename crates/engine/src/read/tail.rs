@@ -1,6 +1,7 @@
 //! A space's committed messages from a sequence number on, in order of arrival.
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
@@ -144,6 +145,7 @@ impl Tail {
 
     /// Reads the next messages: in the log, or in a segment if they have been sealed.
     fn read(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<(), Error> {
+        interrupt::check()?;
         let mut position = self.position;
         let read = context.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
         let read = context.stream.unless_gone(read).and_then(|span| {

@@ -8,12 +8,17 @@
 //! taken: nothing behind it can be put into the manifest. When the leader is done, or panics, the queue is closed and empty.
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::space::catalog::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tapedb_log::CompleteFile;
+
+/// A wait that is only ended by an event is repeated.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -96,17 +101,19 @@ impl SealQueue {
         state.writing > 0 || !state.written.is_empty()
     }
 
-    /// What was written of the file that begins at `sealed`, as soon as it is there; `None`: no thread writes it.
+    /// What was written of the file that begins at `sealed`, as soon as it is there; `None`: no thread writes it, or the calling
+    /// thread is interrupted.
     pub fn wait_for(&self, sealed: u64) -> Option<Written> {
         let mut state = self.lock();
         loop {
             if let Some(written) = state.written.remove(&sealed) {
                 return Some(written);
             }
-            if state.writing == 0 {
+            if state.writing == 0 || interrupt::is_interrupted() {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let slice = interrupt::slice(WAIT_MAX);
+            state = self.changed.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -14,6 +14,7 @@ mod files;
 mod full;
 mod gate;
 mod here;
+mod interrupted;
 mod kill;
 mod last;
 mod locking;

@@ -1,8 +1,11 @@
-//! Ends waits for a server early: a program states how a thread learns that it is not to wait any longer, such as after Ctrl-C.
+//! Ends calls early: a program states how a thread learns that it is not to go on, such as after Ctrl-C.
 //!
-//! Always true: a thread outside of [`interruptible`] asks nothing and waits as ever; a call that was once interrupted waits for
+//! Always true: a thread outside of [`interruptible`] asks nothing and goes on as ever; a call that was once interrupted waits for
 //! nothing any more, until it has returned.
+//!
+//! Reading asks before each block and granule, sealing and merging while they write, and a client while it waits for a server.
 
+use crate::error::Error;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -17,30 +20,39 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Asking {
     ask: fn() -> bool,
+    /// How often.
+    interval: Duration,
     /// When it is to ask next.
     next: Instant,
     is_interrupted: bool,
 }
 
-/// Does work with databases on this thread. While it waits for a server (for an answer, for the restoring of a lost connection), it
-/// calls `ask` about every 50 ms; when that returns `true`, the call ends with the error that a server which cannot be reached has. The
-/// cursors and loaders of the call can be used further, as after every such error.
+/// Does work with databases on this thread. While it reads, seals, or waits for a server (for an answer, for the restoring of a lost
+/// connection), it calls `ask` about every 50 ms; when that returns `true`, the call ends with [`Error::Interrupted`], or, where it waits,
+/// with the error that a server which cannot be reached has. The cursors and loaders of the call can be used further: nothing is lost or
+/// repeated.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
+/// use tapedb_engine::{Database, interruptible};
 ///
 /// static IS_STOPPING: AtomicBool = AtomicBool::new(false);
 ///
-/// # fn main() -> Result<(), tapedb_client::OpenError> {
+/// # fn main() -> Result<(), tapedb_engine::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
-/// # let url = directory.path().join("db").display().to_string();
-/// let db = tapedb_client::open(&url)?;
-/// let streams = tapedb_client::interruptible(|| IS_STOPPING.load(Ordering::Relaxed), || db.streams())?;
-/// # assert!(streams.is_empty());
+/// let db = Database::open(directory.path().join("db"))?;
+/// let streams = interruptible(|| IS_STOPPING.load(Ordering::Relaxed), || db.streams())?;
+/// assert!(streams.is_empty());
 /// # Ok(())
 /// # }
 /// ```
 pub fn interruptible<R>(ask: fn() -> bool, work: impl FnOnce() -> R) -> R {
+    interruptible_each(INTERVAL, ask, work)
+}
+
+/// [`interruptible`], asking at other intervals: for tests.
+#[doc(hidden)]
+pub fn interruptible_each<R>(interval: Duration, ask: fn() -> bool, work: impl FnOnce() -> R) -> R {
     /// Restores what the thread asked before, after a panic too.
     struct Restore(Option<Asking>);
     impl Drop for Restore {
@@ -48,26 +60,35 @@ pub fn interruptible<R>(ask: fn() -> bool, work: impl FnOnce() -> R) -> R {
             ASKING.set(self.0);
         }
     }
-    let asking = Asking { ask, next: Instant::now() + INTERVAL, is_interrupted: false };
+    let asking = Asking { ask, interval, next: Instant::now() + interval, is_interrupted: false };
     let _restore = Restore(ASKING.replace(Some(asking)));
     work()
 }
 
-/// Whether the calling thread is not to wait any longer.
-pub(crate) fn is_interrupted() -> bool {
+/// Whether the calling thread is not to go on.
+pub fn is_interrupted() -> bool {
     let Some(asking) = ASKING.get() else { return false };
     if asking.is_interrupted || Instant::now() < asking.next {
         return asking.is_interrupted;
     }
     let is_interrupted = (asking.ask)();
-    ASKING.set(Some(Asking { next: Instant::now() + INTERVAL, is_interrupted, ..asking }));
+    ASKING.set(Some(Asking { next: Instant::now() + asking.interval, is_interrupted, ..asking }));
     is_interrupted
 }
 
+/// Fails when the calling thread is not to go on.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+#[inline]
+pub(crate) fn check() -> Result<(), Error> {
+    if is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
 /// The part of a wait until the thread is to ask again.
-pub(crate) fn slice(wait: Duration) -> Duration {
+pub fn slice(wait: Duration) -> Duration {
     match ASKING.get() {
-        Some(_) => wait.min(INTERVAL),
+        Some(asking) => wait.min(asking.interval),
         None => wait,
     }
 }

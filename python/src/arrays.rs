@@ -2,29 +2,43 @@
 
 use crate::batch::Batch;
 use crate::failure::Failure;
+use crate::held::check_signals;
 use crate::time::time_of;
 use crate::value::decimal_type;
-use arrow_array::types::Decimal128Type;
+use arrow_array::types::*;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, PrimitiveArray, RecordBatch, StringArray,
-    TimestampNanosecondArray, UInt64Array, make_array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, PrimitiveArray, RecordBatch,
+    StringArray, TimestampNanosecondArray, UInt64Array, new_empty_array,
 };
-use arrow_buffer::Buffer as ArrowBuffer;
-use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema};
-use pyo3::buffer::PyUntypedBuffer;
+use arrow_select::concat::concat;
+use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
+use pyo3_arrow::input::AnyArray;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A record batch of columns, each `(name, kind, values)`: `kind` is a NumPy dtype whose bytes `values` has, or `"list"`.
+/// A record batch of columns, each `(name, kind, values)`: `kind` is a NumPy dtype whose bytes `values` has, `"list"`, or `"arrow"`.
 #[pyfunction]
+#[pyo3(signature = (columns: "list[tuple[str, str, Any]]"))]
 pub fn batch_of_columns(py: Python<'_>, columns: Vec<(String, String, Bound<'_, PyAny>)>) -> PyResult<Batch> {
     let mut fields = Vec::with_capacity(columns.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
     for (name, kind, values) in columns {
+        let mut metadata = HashMap::new();
         let array = match kind.as_str() {
             "list" => of_list(values.cast::<PyList>()?, &name)?,
+            "arrow" => {
+                let column = values.extract::<AnyArray>()?.into_chunked_array().map_err(PyErr::from)?;
+                metadata = column.field().metadata().clone();
+                let chunks: Vec<&dyn Array> = column.chunks().iter().map(|chunk| &**chunk).collect();
+                match chunks.len() {
+                    0 => new_empty_array(column.field().data_type()),
+                    1 => column.chunks()[0].clone(),
+                    _ => concat(&chunks).map_err(crate::reader::of_arrow)?,
+                }
+            }
             dtype => of_buffer(py, dtype, &values, &name)?,
         };
         if let Some(first) = arrays.first()
@@ -37,7 +51,7 @@ pub fn batch_of_columns(py: Python<'_>, columns: Vec<(String, String, Bound<'_, 
             );
             return Err(Failure::mismatch(name, what).into());
         }
-        fields.push(Field::new(name, array.data_type().clone(), true));
+        fields.push(Field::new(name, array.data_type().clone(), true).with_metadata(metadata));
         arrays.push(array);
     }
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
@@ -45,40 +59,39 @@ pub fn batch_of_columns(py: Python<'_>, columns: Vec<(String, String, Bound<'_, 
 }
 
 fn of_buffer(py: Python<'_>, dtype: &str, values: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
-    let data_type = match dtype {
-        "i1" => DataType::Int8,
-        "i2" => DataType::Int16,
-        "i4" => DataType::Int32,
-        "i8" => DataType::Int64,
-        "u1" => DataType::UInt8,
-        "u2" => DataType::UInt16,
-        "u4" => DataType::UInt32,
-        "u8" => DataType::UInt64,
-        "f4" => DataType::Float32,
-        "f8" => DataType::Float64,
-        "ns" => DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("UTC".into())),
+    Ok(match dtype {
+        "i1" => numbers::<Int8Type>(py, values)?,
+        "i2" => numbers::<Int16Type>(py, values)?,
+        "i4" => numbers::<Int32Type>(py, values)?,
+        "i8" => numbers::<Int64Type>(py, values)?,
+        "u1" => numbers::<UInt8Type>(py, values)?,
+        "u2" => numbers::<UInt16Type>(py, values)?,
+        "u4" => numbers::<UInt32Type>(py, values)?,
+        "u8" => numbers::<UInt64Type>(py, values)?,
+        "f4" => numbers::<Float32Type>(py, values)?,
+        "f8" => numbers::<Float64Type>(py, values)?,
+        "ns" => {
+            let times = PyBuffer::<i64>::get(values)?.to_vec(py)?;
+            Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC"))
+        }
         "b1" => {
-            let bytes = copied(py, values)?;
-            return Ok(Arc::new(BooleanArray::from(bytes.iter().map(|byte| *byte != 0).collect::<Vec<_>>())));
+            let bytes = PyBuffer::<u8>::get(values)?.to_vec(py)?;
+            Arc::new(BooleanArray::from_iter(bytes.iter().map(|byte| Some(*byte != 0))))
         }
         other => {
             let what = format!("arrays of dtype {other} cannot be loaded; convert them first");
             return Err(Failure::mismatch(name, what).into());
         }
-    };
-    let bytes = copied(py, values)?;
-    let width = data_type.primitive_width().unwrap_or(1);
-    let data = ArrayData::builder(data_type)
-        .len(bytes.len() / width)
-        .add_buffer(ArrowBuffer::from(bytes.as_slice()));
-    Ok(make_array(data.build().map_err(crate::reader::of_arrow)?))
+    })
 }
 
-/// The bytes of a contiguous buffer.
-fn copied(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    let _ = (PyUntypedBuffer::get(values)?, py);
-    let bytes = values.call_method0("tobytes")?;
-    Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
+/// The numbers of a buffer, which are copied once.
+fn numbers<T: ArrowPrimitiveType>(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef>
+where
+    T::Native: Element,
+{
+    let values = PyBuffer::<T::Native>::get(values)?.to_vec(py)?;
+    Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), None)))
 }
 
 /// The array of a list: its first value that is not `None` states the type.
@@ -95,9 +108,12 @@ fn of_list(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     macro_rules! values {
         ($convert:expr) => {{
             let convert = $convert;
-            let value = |(row, value): (usize, Bound<'_, PyAny>)| match value.is_none() {
-                true => Ok(None),
-                false => convert(&value).map(Some).ok_or_else(|| refused(row, &value)),
+            let value = |(row, value): (usize, Bound<'_, PyAny>)| {
+                look_for_signals(py, row)?;
+                match value.is_none() {
+                    true => Ok(None),
+                    false => convert(&value).map(Some).ok_or_else(|| refused(row, &value)),
+                }
             };
             list.iter().enumerate().map(value).collect::<PyResult<Vec<_>>>()?
         }};
@@ -139,6 +155,7 @@ fn of_list(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     }
     let mut times = Vec::with_capacity(list.len());
     for (row, value) in list.iter().enumerate() {
+        look_for_signals(py, row)?;
         times.push(match value.is_none() {
             true => None,
             false => Some(time_of(&value).map_err(|failure| match failure {
@@ -152,6 +169,11 @@ fn of_list(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     Ok(Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")))
 }
 
+/// Looks for signals, now and then while the values of a long list are converted.
+fn look_for_signals(py: Python<'_>, row: usize) -> PyResult<()> {
+    if row.is_multiple_of(1 << 16) { check_signals(py) } else { Ok(()) }
+}
+
 /// Decimals with the scale of the one that has most digits after the point.
 fn of_decimals(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     let refused = |row: usize, value: &Bound<'_, PyAny>| {
@@ -160,6 +182,7 @@ fn of_decimals(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     };
     let mut scale = 0;
     for (row, value) in list.iter().enumerate().filter(|(_, value)| !value.is_none()) {
+        look_for_signals(list.py(), row)?;
         let exponent = value.call_method0("as_tuple").and_then(|parts| parts.getattr("exponent"));
         let exponent =
             exponent.and_then(|exponent| exponent.extract::<i32>()).map_err(|_| refused(row, &value))?;
@@ -168,6 +191,7 @@ fn of_decimals(list: &Bound<'_, PyList>, name: &str) -> PyResult<ArrayRef> {
     let scale = i8::try_from(scale).ok().filter(|scale| *scale <= 38);
     let mut units = Vec::with_capacity(list.len());
     for (row, value) in list.iter().enumerate() {
+        look_for_signals(list.py(), row)?;
         if value.is_none() {
             units.push(None);
             continue;

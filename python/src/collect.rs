@@ -2,6 +2,7 @@
 
 use crate::batch::{Buffer, Shape, bit_bytes, null_bytes, objects, plain_bytes, shape_of};
 use crate::failure::Failure;
+use crate::held::detached;
 use crate::reader::Batches;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -83,6 +84,7 @@ impl Growing {
 
 /// Reads all batches into columns: for each its name, then as `Batch.parts`.
 #[pyfunction]
+#[pyo3(signature = (batches, progress: "Callable[[int], None] | None") -> "list[tuple[str, tuple[Any, ...]]]")]
 pub fn collect<'py>(
     py: Python<'py>,
     batches: &Batches,
@@ -93,7 +95,7 @@ pub fn collect<'py>(
         schema.fields().iter().map(|field| Growing::new(py, field.data_type())).collect();
     while let Some(batch) = batches.next(py)? {
         let arrays = batch.columns();
-        let pushed = py.detach(|| {
+        let pushed = detached(py, || {
             let pushed = columns.iter_mut().zip(arrays).map(|(column, array)| {
                 let pushed = column.push(array)?;
                 column.push_nulls(array);

@@ -357,13 +357,13 @@ impl Cursor {
     }
 
     /// The next message, waiting at most that many seconds.
-    #[pyo3(signature = (timeout=None))]
+    #[pyo3(signature = (timeout=None) -> "Message | None")]
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.next_within(py, timeout_of(timeout)?)
     }
 
     /// The next messages, up to `count`: waits for the first one alone.
-    #[pyo3(signature = (count, timeout=None))]
+    #[pyo3(signature = (count, timeout=None) -> "list[Message]")]
     fn fetch_many<'py>(
         &self,
         py: Python<'py>,
@@ -402,7 +402,7 @@ impl Cursor {
     }
 
     /// A message that was fetched; `None`: there is none.
-    #[pyo3(name = "_pop")]
+    #[pyo3(name = "_pop", signature = () -> "Message | None")]
     fn pop_ahead<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.engine.check()?;
         self.pop(py)

@@ -2,7 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, detached, try_attached};
 use crate::options::{Selection, with};
 use crate::stream::Stream;
 use crate::types::Types;
@@ -27,7 +27,7 @@ pub struct Database {
 
 /// Opens a database: a directory, or the URL of a server.
 #[pyfunction]
-#[pyo3(signature = (place, *, mode, login, connections, tls_roots, wait, reconnect_timeout, spin, on_connection))]
+#[pyo3(signature = (place, *, mode, login, connections, tls_roots, wait, reconnect_timeout, spin, on_connection: "Callable[[str], None] | None"))]
 #[expect(clippy::too_many_arguments, reason = "Python has them as keyword arguments, in one place")]
 pub fn open(
     py: Python<'_>,
@@ -65,7 +65,7 @@ pub fn open(
         client = client.on_connection(move |event| {
             let text = event.to_string();
             // While the interpreter ends, there is no one to call.
-            let _ = Python::try_attach(|py| {
+            let _ = try_attached(|py| {
                 if let Err(error) = listener.call1(py, (text,)) {
                     error.write_unraisable(py, Some(listener.bind(py)));
                 }
@@ -107,7 +107,7 @@ fn interruptible<T: Send + 'static>(
     spawned.map_err(refused)?;
     let receiver = std::sync::Mutex::new(receiver);
     loop {
-        let received = py.detach(|| {
+        let received = detached(py, || {
             let receiver = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             receiver.recv_timeout(Duration::from_millis(50))
         });
@@ -195,6 +195,7 @@ impl Database {
     }
 
     /// A cursor over several streams, merged by time.
+    #[pyo3(signature = (streams: "list[tuple[str, dict[str, type]]]", selection: "dict[str, Any]"))]
     fn cursor(
         &self,
         py: Python<'_>,
@@ -218,6 +219,7 @@ impl Database {
     }
 
     /// Copies the database; calls `progress` with the bytes of each write.
+    #[pyo3(signature = (to, deleted, progress: "Callable[[int], None] | None"))]
     fn backup(
         &self,
         py: Python<'_>,
@@ -241,7 +243,7 @@ impl Database {
         }
         let mut interrupted = None;
         let db = self.db.run(py, |db| Ok::<_, Error>(db.clone()))?;
-        let copied = py.detach(|| {
+        let copied = detached(py, || {
             crate::held::guarded(|| {
                 let on_copied = |bytes: u64| {
                     let checked = Python::attach(|py| {
@@ -259,7 +261,7 @@ impl Database {
                 Ok(db.backup(&to, deleted, on_copied)?)
             })
         });
-        py.detach(|| drop(db));
+        detached(py, || drop(db));
         if let Some(error) = interrupted {
             return Err(error);
         }

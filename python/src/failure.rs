@@ -1,5 +1,6 @@
 //! Failures, and the exceptions that they are in Python: `tapedb/_errors.py` has the classes.
 
+use crate::held::try_attached;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -28,6 +29,8 @@ pub enum Failure {
     Closed(&'static str),
     /// The object was made before a fork, by the parent.
     Forked(&'static str),
+    /// The call comes from a signal's handler, and interrupted one that uses the object.
+    InUse(&'static str),
     /// A value that does not fit: the field, and what is wrong.
     Mismatch {
         /// The field, as a path; empty: the whole.
@@ -144,6 +147,16 @@ impl Failure {
         Self::Mismatch { field: field.into(), row: None, what: what.into() }
     }
 
+    /// The text, for a library that has errors of its own.
+    pub fn text(self) -> String {
+        match self {
+            Self::Engine(error) => error.to_string(),
+            Self::Arrow(error) => error.to_string(),
+            Self::Argument(text) => text,
+            other => try_attached(|py| other.raised(py).to_string()).unwrap_or_default(),
+        }
+    }
+
     /// The exception.
     pub fn raised(self, py: Python<'_>) -> PyErr {
         let new = |class, text: String| Exception::new(py, class, text);
@@ -165,6 +178,12 @@ impl Failure {
                 "Forked",
                 format!(
                     "the {what} was opened before a fork, in the parent process; open the database again here"
+                ),
+            ),
+            Self::InUse(what) => new(
+                "Error",
+                format!(
+                    "the {what} is in use by the call that was interrupted here; use it when that call has returned"
                 ),
             ),
             Self::Mismatch { field, row, what } => {

@@ -39,7 +39,7 @@ mod _tapedb {
     #[pymodule_export]
     use super::database::{Database, open};
     #[pymodule_export]
-    use super::held::forked;
+    use super::held::{ending, forked, imported};
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

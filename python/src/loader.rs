@@ -4,7 +4,7 @@
 //! (sending a batch, a new symbol, a flush) is done without it.
 
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, detached};
 use crate::reader::{Columns, record_batches};
 use crate::record::Record;
 use crate::time::time_of;
@@ -20,6 +20,8 @@ use tapedb_codec::dynamic::{RecordValue, Value};
 use tapedb_engine::{BATCH_BYTES_DEFAULT, Error, Loader as Engine, Stream};
 use tapedb_schema::Timestamp;
 
+/// Rows of a table that one call of the engine checks or appends: signals are looked for between them.
+const PIECE_ROWS: usize = 1 << 18;
 /// Most messages of a batch of this loader; the engine's own limit is above it.
 const BATCH_ROWS: usize = 60_000;
 /// The engine sends a batch by itself at this size; this loader does so before, without the interpreter.
@@ -139,7 +141,7 @@ fn variable_bytes(value: &Value) -> usize {
 #[pymethods]
 impl Loader {
     /// Appends one message.
-    #[pyo3(signature = (symbol, time, record=None, /, *, r#type=None, **fields))]
+    #[pyo3(signature = (symbol, time, record=None, /, *, r#type=None, **fields: "Any"))]
     fn append(
         &self,
         py: Python<'_>,
@@ -196,6 +198,7 @@ impl Loader {
     ///
     /// `whole`: all rows are checked before the first of them is appended. A table's batches are in memory, and a reader's are kept
     /// until they are appended. Otherwise a batch is checked, appended and dropped before the next one is read.
+    #[pyo3(signature = (table, columns: "dict[str, Any]", whole, progress: "Callable[[int], None] | None"))]
     fn append_batches(
         &self,
         py: Python<'_>,
@@ -204,11 +207,11 @@ impl Loader {
         whole: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<u64> {
-        let mut batches = record_batches(table, &columns)?;
+        let mut batches = record_batches(table, &columns)?.flat_map(pieces);
         self.state.run(py, State::send)?;
         let mut rows = 0;
         if !whole {
-            while let Some(batch) = py.detach(|| batches.next()) {
+            while let Some(batch) = detached(py, || batches.next()) {
                 let batch = self.state.run(py, |_| columns.prepared(batch?));
                 let batch = batch.map_err(|failure| in_table(failure, rows))?;
                 rows += self.append_batch(py, &columns, &batch, rows, progress.as_ref())?;
@@ -284,6 +287,19 @@ impl Loader {
     }
 }
 
+/// A long batch in pieces, which share its memory.
+fn pieces(
+    batch: Result<RecordBatch, Failure>,
+) -> Box<dyn Iterator<Item = Result<RecordBatch, Failure>> + Send> {
+    let batch = match batch {
+        Ok(batch) if batch.num_rows() > PIECE_ROWS => batch,
+        whole => return Box::new(std::iter::once(whole)),
+    };
+    let rows = batch.num_rows();
+    let starts = (0..rows).step_by(PIECE_ROWS);
+    Box::new(starts.map(move |start| Ok(batch.slice(start, PIECE_ROWS.min(rows - start)))))
+}
+
 /// A batch as the loader takes it, and whether times without a zone are UTC.
 type Prepared = (RecordBatch, bool);
 
@@ -298,7 +314,7 @@ impl Loader {
         let (mut checked, mut unchecked, mut rows, mut after) = (Vec::new(), None::<Prepared>, 0, None);
         loop {
             crate::held::check_signals(py)?;
-            let next = py.detach(|| batches.next());
+            let next = detached(py, || batches.next());
             let next = self
                 .state
                 .run(py, |_| next.map(|batch| columns.prepared(batch?)).transpose())
@@ -395,9 +411,7 @@ impl Loader {
             };
             if let Ok(message) = record.cast::<Record>() {
                 let message = message.get();
-                if let Some(id) =
-                    types.type_id(record.getattr("type")?.extract::<&str>()?).filter(|_| name.is_none())
-                {
+                if let Some(id) = types.type_id(message.name()).filter(|_| name.is_none()) {
                     value.type_id = id;
                 }
                 if let Some(body) = message.body_as(types, value.type_id) {

@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::cursor::{SLICE, timeout_of};
 use crate::failure::Failure;
-use crate::held::{Held, check_signals, has_raised};
+use crate::held::{Held, check_signals, for_library, has_raised};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{
@@ -320,6 +320,7 @@ impl Batches {
     }
 
     /// Reads all batches into memory. Ctrl-C ends it.
+    #[pyo3(signature = (progress: "Callable[[int], None] | None"))]
     fn read_all(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         self.refuse_live("it cannot be read to its end")?;
         let mut batches = Vec::new();
@@ -348,7 +349,7 @@ impl Batches {
         }
         let state = self.state.take(py)?.ok_or(Failure::Closed("reader of batches"))?;
         let reader: Reader = match state.source {
-            Source::Streams(reader) => reader,
+            Source::Streams(reader) => Box::new(Handed { reader, asked: Instant::now() }),
             Source::Memory(batches) => {
                 Box::new(RecordBatchIterator::new(batches.map(Ok), self.schema.clone()))
             }
@@ -382,6 +383,29 @@ impl Batches {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         Ok(self.state.close(py)?)
+    }
+}
+
+/// A reader of messages in the hands of a library.
+struct Handed {
+    reader: Box<BatchReader>,
+    /// When signals were last looked for.
+    asked: Instant,
+}
+
+impl Iterator for Handed {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { reader, asked } = self;
+        let next = for_library(asked, || Ok(reader.next_batch()?));
+        next.map_err(|failure| ArrowError::ExternalError(failure.text().into())).transpose()
+    }
+}
+
+impl RecordBatchReader for Handed {
+    fn schema(&self) -> SchemaRef {
+        self.reader.schema()
     }
 }
 

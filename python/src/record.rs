@@ -75,7 +75,8 @@ impl Record {
         is_same.then_some(&*self.body)
     }
 
-    fn name(&self) -> &str {
+    /// Name of the record type.
+    pub fn name(&self) -> &str {
         &self.types.layouts.records()[usize::from(self.type_id)].name
     }
 
@@ -336,7 +337,19 @@ impl Field {
     ) -> PyResult<Bound<'py, PyAny>> {
         match object {
             None => Ok(slf.clone().into_any()),
-            Some(object) => object.cast::<Record>()?.get().value(slf.py(), slf.get().index),
+            Some(object) => {
+                let (record, field) = (object.cast::<Record>()?.get(), slf.get());
+                // A program may take the field of another class.
+                let fields = &record.types.layouts.records()[usize::from(record.type_id)].fields;
+                match fields.get(field.index) {
+                    Some(found) if found.name == field.name => record.value(slf.py(), field.index),
+                    _ => Err(PyTypeError::new_err(format!(
+                        "record type {:?} has no field {:?} at this place",
+                        record.name(),
+                        field.name
+                    ))),
+                }
+            }
         }
     }
 

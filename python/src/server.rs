@@ -1,7 +1,7 @@
 //! A server inside this process: for tests and notebooks.
 
 use crate::failure::Failure;
-use crate::held::{Held, guarded};
+use crate::held::{Held, detached, guarded};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use tapedb_server::{Config, Server as Engine};
@@ -37,7 +37,7 @@ pub fn serve(
     settings.http = endpoint(http)?;
     settings.unix_socket = unix_socket.or(settings.unix_socket);
     settings.users = users.or(settings.users);
-    let server = py.detach(|| guarded(|| Ok(Engine::start(settings)?)))?;
+    let server = detached(py, || guarded(|| Ok(Engine::start(settings)?)))?;
     let addresses = server.addresses();
     Ok(Server {
         url: addresses.url(),
@@ -80,7 +80,7 @@ impl Server {
     /// Shuts the server down in order.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let server = self.server.take(py)?;
-        Ok(py.detach(|| {
+        Ok(detached(py, || {
             guarded(|| {
                 let _left = server.map(Engine::shutdown);
                 Ok(())

@@ -51,6 +51,7 @@ impl Stream {
     }
 
     /// The class of a record type's messages.
+    #[pyo3(signature = (record) -> "type[Any] | None")]
     fn class_<'py>(&self, py: Python<'py>, record: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(id) = self.types.type_id(record) else { return Ok(None) };
         let is_message = self.types.layouts.records()[usize::from(id)].message;
@@ -149,6 +150,7 @@ impl Stream {
         Ok(Loader::new(loader, stream, space, batch_bytes, self.types.clone()))
     }
 
+    #[pyo3(signature = (selection: "dict[str, Any]"))]
     fn cursor(&self, py: Python<'_>, selection: Selection<'_>) -> PyResult<Cursor> {
         let builder = self.stream.run(py, |stream| Ok::<_, Failure>(stream.cursor()))?;
         let builder = selection.apply(builder)?;
@@ -156,7 +158,16 @@ impl Stream {
         Ok(Cursor::new(cursor, vec![(self.name.clone(), self.types.clone())]))
     }
 
+    /// Number of messages of one record type: of sealed history little is read.
+    #[pyo3(signature = (selection: "dict[str, Any]", record))]
+    fn count(&self, py: Python<'_>, selection: Selection<'_>, record: &str) -> PyResult<u64> {
+        let builder = self.stream.run(py, |stream| Ok::<_, Failure>(stream.cursor()))?;
+        let columns = selection.apply(builder)?.columns::<String>(record, []);
+        Ok(self.stream.run(py, |_| columns.count())?)
+    }
+
     /// Record batches of one record type.
+    #[pyo3(signature = (selection: "dict[str, Any]", reading: "dict[str, Any]"))]
     fn batches(&self, py: Python<'_>, selection: Selection<'_>, reading: Reading) -> PyResult<Batches> {
         let (builder, stream) =
             self.stream.run(py, |stream| Ok::<_, Failure>((stream.cursor(), stream.clone())))?;

@@ -2,7 +2,7 @@
 
 use crate::cursor::timeout_of;
 use crate::failure::Failure;
-use crate::held::{Held, guarded};
+use crate::held::{Held, detached, guarded};
 use crate::record::{Header, Record};
 use crate::time::time_of;
 use crate::types::Types;
@@ -63,7 +63,7 @@ pub fn open_topic(
     let schema = schema.map(|text| text.parse::<Schema>().map_err(tapedb_engine::Error::from)).transpose();
     let schema = schema.map_err(Failure::from)?;
     let folder = folder_of(folder, database)?;
-    let topic = py.detach(|| {
+    let topic = detached(py, || {
         guarded(|| match schema {
             Some(schema) => Ok(Engine::open_or_create(&folder, &name, &schema, &options)?),
             None => Ok(Engine::open(&folder, &name)?),
@@ -196,7 +196,7 @@ pub struct Publisher {
 #[pymethods]
 impl Publisher {
     /// Publishes one message; returns its sequence number, or `None` when there was no space within `timeout` seconds.
-    #[pyo3(signature = (symbol, time, record=None, /, *, r#type=None, timeout=None, **fields))]
+    #[pyo3(signature = (symbol, time, record=None, /, *, r#type=None, timeout=None, **fields: "Any"))]
     #[expect(clippy::too_many_arguments, reason = "Python has them as keyword arguments")]
     fn publish(
         &self,
@@ -354,7 +354,7 @@ impl Subscriber {
     }
 
     /// The next message, waiting at most that many seconds.
-    #[pyo3(signature = (timeout=None))]
+    #[pyo3(signature = (timeout=None) -> "Message | None")]
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.next_within(py, timeout_of(timeout)?)
     }

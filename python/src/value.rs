@@ -12,6 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
+use std::cell::Cell;
 use std::sync::Arc;
 use tapedb_codec::dynamic::{RecordValue, TypeLayout, Value, ValueRef};
 use tapedb_schema::{Ascii, Decimal64, Scalar, Timestamp};
@@ -77,6 +78,36 @@ pub fn scaled_text(units: i64, scale: u8) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
+/// Values with more items than this are described by their number.
+const REPR_ITEMS_MAX: usize = 100;
+
+/// Deeper values are refused here; the codec has a lower limit, of records. Objects of Python may contain themselves.
+const DEPTH_MAX: u32 = 64;
+
+thread_local! {
+    /// How deep the value is nested that is being converted.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One level of a nested value.
+struct Level;
+
+impl Level {
+    fn enter() -> Result<Self, Misfit> {
+        if DEPTH.get() == DEPTH_MAX {
+            return Err(Misfit::new(format!("is nested deeper than {DEPTH_MAX} levels")));
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
 /// A value that does not fit: where in the record, and why.
 pub struct Misfit {
     pub path: String,
@@ -90,7 +121,11 @@ impl Misfit {
 
     fn need(ty: &TypeLayout, types: &Types, value: &Bound<'_, PyAny>) -> Self {
         let class = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        let mut text = value.repr().map(|text| text.to_string()).unwrap_or_default();
+        // A long value is not written out to be cut.
+        let mut text = match value.len() {
+            Ok(items) if items > REPR_ITEMS_MAX => format!("{items} items"),
+            _ => value.repr().map(|text| text.to_string()).unwrap_or_default(),
+        };
         if text.chars().count() > 60 {
             text = text.chars().take(57).chain("...".chars()).collect();
         }
@@ -176,7 +211,9 @@ pub fn to_value(types: &Types, ty: &TypeLayout, value: &Bound<'_, PyAny>) -> Res
             {
                 return Err(need());
             }
-            let mut items = Vec::with_capacity(value.len().unwrap_or_default());
+            let _level = Level::enter()?;
+            // An object may state any length.
+            let mut items = Vec::with_capacity(value.len().unwrap_or_default().min(1 << 16));
             for (number, found) in value.try_iter().map_err(|_| need())?.enumerate() {
                 let found = found?;
                 let within = |misfit: Misfit| misfit.within(&format!("[{number}]"));
@@ -189,6 +226,7 @@ pub fn to_value(types: &Types, ty: &TypeLayout, value: &Bound<'_, PyAny>) -> Res
             Value::Array(items)
         }
         TypeLayout::Record(ids) => {
+            let _level = Level::enter()?;
             Value::Record(record_value(types, ids, value).map_err(|misfit| match misfit {
                 Some(misfit) => misfit,
                 None => need(),

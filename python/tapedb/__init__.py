@@ -17,7 +17,9 @@ Times are nanoseconds since 1970, UTC. Decimals of messages are exact.
 
 from __future__ import annotations
 
+import atexit as _atexit
 import os as _os
+import threading as _threading
 
 from . import _tapedb, types
 from ._batches import BatchReader
@@ -109,6 +111,12 @@ __all__ = [
     "types",
 ]
 
+# Python handles signals on its main thread.
+_tapedb.imported(_threading.current_thread() is _threading.main_thread())
+
 # A child of a fork has none of the threads that its parent's objects rely on: they raise `Forked` there.
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_tapedb.forked)
+
+# Daemon threads that wait in the module stay there while the interpreter ends: it would end them in the middle of their work.
+_atexit.register(_tapedb.ending)

@@ -20,8 +20,11 @@ class BatchReader(Closing):
     stream leaves the rest in the files. Ctrl-C ends a wait within 200 ms, and the reader can be used further.
 
     Examples:
-        >>> for batch in stream.arrow("Tick", live=True, every=0.5):
-        ...     print(len(batch), batch["price"].mean())
+        >>> reader = stream.arrow("Tick", live=True, every=0.5)
+        >>> batch = next(reader)
+        >>> len(batch), batch["size"].sum().item()
+        (3, 600)
+        >>> reader.close()
     """
 
     def __init__(self, batches: _tapedb.Batches) -> None:
@@ -44,6 +47,13 @@ class BatchReader(Closing):
             Damaged: Once for each place in the files that cannot be read; the next call goes on behind it.
             Missed: Messages of a transient stream were dropped before they were read; the next call goes on behind them.
             Deleted: The stream was deleted.
+
+        Examples:
+            >>> reader = stream.arrow("Tick", live=True)
+            >>> reader.next(timeout=1).num_rows
+            3
+            >>> reader.next(timeout=0) is None
+            True
         """
         batch = self._batches.next(timeout)
         return None if batch is None else RecordBatch(batch)
@@ -52,6 +62,11 @@ class BatchReader(Closing):
         """The position behind the batch that was returned last, as a text: another reader continues there with `resume=`.
 
         `None` while history is read by symbol, where there is none.
+
+        Examples:
+            >>> reader = stream.arrow("Tick", rows=2)
+            >>> next(reader).num_rows, next(stream.arrow("Tick", resume=reader.position())).num_rows
+            (2, 1)
         """
         return self._batches.position()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
+from ._local import Local
 
-class Closing:
+
+class Closing(Local):
     """A context manager whose end closes the object."""
 
     def close(self) -> None:

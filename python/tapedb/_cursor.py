@@ -22,7 +22,9 @@ class Cursor(Closing):
 
     Examples:
         >>> for m in stream.cursor(symbols=["AIG"], start="2026-01-05T14:30"):
-        ...     print(m.time, m.symbol, m.price)
+        ...     print(m.datetime, m.symbol, m.price)
+        2026-01-05 14:30:00+00:00 AIG 48.35
+        2026-01-05 14:30:02+00:00 AIG 48.36
     """
 
     def __init__(self, cursor: _tapedb.Cursor) -> None:
@@ -44,19 +46,46 @@ class Cursor(Closing):
             Damaged: Once for each place in the files that cannot be read; the next call goes on behind it.
             Missed: Messages of a transient stream were dropped before they were read; the next call goes on behind them.
             Deleted: The stream was deleted.
+            Disconnected: The server is lost for longer than `reconnect_timeout`.
+
+        Examples:
+            >>> cursor = stream.cursor(live=True)
+            >>> cursor.next().price
+            Decimal('48.35')
         """
         return self._cursor.next(timeout)
 
     def take(self, count: int, timeout: float | None = None) -> list[Message]:
-        """The next messages, at most `count`: waits for the first one at most `timeout` seconds, and takes what is there."""
+        """The next messages, at most `count`: waits for the first one at most `timeout` seconds, and takes what is there.
+
+        Raises:
+            Missed, Damaged, Deleted: As :meth:`next`; messages before it are returned first.
+
+        Examples:
+            >>> [m.size for m in stream.cursor(live=True).take(1000, timeout=1)]
+            [100, 200, 300]
+        """
         return self._cursor.fetch_many(count, timeout)
 
     def position(self) -> str:
-        """The position behind the last message that was returned, as a text: another cursor continues there with `resume=`."""
+        """The position behind the last message that was returned, as a text: another cursor continues there with `resume=`.
+
+        Examples:
+            >>> cursor = stream.cursor()
+            >>> cursor.next().size, next(stream.cursor(resume=cursor.position())).size
+            (100, 200)
+        """
         return self._cursor.position()
 
     def seek(self, time: Time) -> None:
-        """Continues with the first message at or after a time (backwards: the last one at or before it)."""
+        """Continues with the first message at or after a time (backwards: the last one at or before it).
+
+        Examples:
+            >>> cursor = stream.cursor()
+            >>> cursor.seek("2026-01-05T14:30:01")
+            >>> cursor.next().symbol
+            'BAC'
+        """
         self._cursor.seek(time)
 
     @property

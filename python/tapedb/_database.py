@@ -25,6 +25,12 @@ class Database(Closing):
     """An open database: a directory here, or a server's. As a context manager it is closed at the end.
 
     It may be used from several threads. After a fork the child gets :class:`Forked` from it, and opens the database again.
+
+    Examples:
+        >>> db
+        Database('my.tapedb')
+        >>> "ticks" in db, list(db), db["ticks"]
+        (True, ['ticks'], Stream('ticks': Tick))
     """
 
     def __init__(self, db: _tapedb.Database) -> None:
@@ -61,6 +67,13 @@ class Database(Closing):
 
         Raises:
             NotFound: There is no such stream; `known` has some that exist.
+
+        Examples:
+            >>> db.stream("ticks").types
+            ['Tick']
+            >>> db["tics"]
+            Traceback (most recent call last):
+            tapedb.NotFound: there is no stream "tics"; similar: ticks
         """
         known = self._known.setdefault(name, {})
         known.update(known_of(types))
@@ -90,6 +103,22 @@ class Database(Closing):
         Raises:
             Exists: There is one of the name.
             SchemaError: The schema is not valid.
+            Invalid: The name or an option is not possible.
+
+        Examples:
+            >>> from dataclasses import dataclass
+            >>> @dataclass
+            ... class Bar:
+            ...     close: float
+            ...     volume: int | None = None
+            >>> bars = db.create("bars", Bar, durability="sync", keep_for="30d")
+            >>> print(bars.schema)
+            message Bar {
+                close: f64,
+                volume: i64? = null,
+            }
+            >>> db.create("quotes", "message Quote { bid: decimal64, ask: decimal64 }")
+            Stream('quotes': Quote)
         """
         title = message or "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         text, known = schema_of(schema, name=title)
@@ -98,7 +127,16 @@ class Database(Closing):
         return Stream(self, self._adopt(stream))
 
     def change_schema(self, name: str, schema: Schema) -> Stream:
-        """Gives a stream another schema. Stored messages are converted when they are read; `Stream.compare_schema` tells how."""
+        """Gives a stream another schema. Stored messages are converted when they are read; `Stream.compare_schema` tells how.
+
+        Raises:
+            SchemaError: Stored messages cannot be converted to it.
+
+        Examples:
+            >>> changed = db.change_schema("ticks", "message Tick { price: decimal64, size: u64, venue: string? }")
+            >>> next(changed.cursor()).venue is None
+            True
+        """
         stream = self.stream(name)
         text, known = schema_of(schema, name=stream.types[0])
         self._known[name] = known
@@ -110,7 +148,15 @@ class Database(Closing):
         self._known.pop(name, None)
 
     def rename(self, name: str, new: str) -> Stream:
-        """Gives a stream another name; positions stay good."""
+        """Gives a stream another name; positions stay good.
+
+        Raises:
+            Exists: There is one of the new name.
+
+        Examples:
+            >>> db.rename("ticks", "trades")
+            Stream('trades': Tick)
+        """
         self._db.rename(name, new)
         self._known[new] = self._known.pop(name, {})
         return self.stream(new)
@@ -131,7 +177,18 @@ class Database(Closing):
         resume: str | None = None,
     ) -> Cursor:
         """A cursor over several streams, merged by time; equal times are in the order of the streams. Arguments as for
-        :meth:`Stream.cursor`."""
+        :meth:`Stream.cursor`.
+
+        Raises:
+            NotFound: One of the streams does not exist.
+
+        Examples:
+            >>> other = db.create("other", stream)
+            >>> with other.loader() as load:
+            ...     load.append("C", "2026-01-05T14:30:01.5", price=1, size=5)
+            >>> [(m.stream, m.size) for m in db.cursor(["ticks", "other"], start="2026-01-05T14:30:01")]
+            [('ticks', 200), ('other', 5), ('ticks', 300)]
+        """
         names = [streams] if isinstance(streams, str) else list(streams)
         wanted = selection(
             symbols=symbols, types=types, start=start, end=end, live=live, history=history, reverse=reverse, last=last,
@@ -161,6 +218,15 @@ class Database(Closing):
 
         Returns:
             `streams`, `segments`, `bytes`, `damaged`, `removed`, and `failed`: names and errors of streams that were not copied.
+
+        Raises:
+            StorageError: The directory cannot be written.
+
+        Examples:
+            >>> db.backup("backup.tapedb")["streams"]
+            1
+            >>> tapedb.open("backup.tapedb", "r")["ticks"].stats().messages
+            3
         """
         done = 0
         with progress_of(progress, "backup") as shown:
@@ -247,6 +313,14 @@ def open(
         Busy: Another process has the directory open for writing.
         NotFound: There is no database.
         Disconnected: The server cannot be reached; `Refused` when it does not take the connection.
+
+    Examples:
+        >>> with tapedb.open("another.tapedb") as another:
+        ...     another.streams()
+        []
+        >>> tapedb.open("nothing.tapedb", "r")
+        Traceback (most recent call last):
+        tapedb.NotFound: ...
     """
     if mode not in ("r", "r+", "w"):
         from ._errors import Invalid

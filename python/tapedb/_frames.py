@@ -55,29 +55,39 @@ def _is_single(values: Any) -> bool:
 
 
 def _column(name: str, values: Any) -> tuple[str, Any]:
-    """A dtype and contiguous values, or `list` and a list."""
+    """A dtype and values with the buffer protocol, `list` and a list, or `arrow` and an array of Arrow."""
     dtype = getattr(values, "dtype", None)
-    if dtype is not None and not hasattr(dtype, "kind"):
-        return "list", list(values)
-    if dtype is None:
+    is_arrow = hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+    if is_arrow and not hasattr(dtype, "kind"):
+        return "arrow", values
+    if dtype is None or not hasattr(dtype, "kind"):
         return "list", list(values)
     import numpy as np
 
     values = np.asarray(values)
     if values.ndim != 1:
         raise SchemaMismatch(f"column {name!r} has {values.ndim} dimensions; a column has one")
+    if not len(values):
+        # It may be anywhere in memory.
+        values = np.empty(0, values.dtype)
     if isinstance(values, np.ma.MaskedArray) and values.mask.any():
         return "list", values.tolist()
     kind = values.dtype.kind
     if kind == "M":
         if np.isnat(values).any():
             return "list", [None if np.isnat(value) else value for value in values]
-        return "ns", np.ascontiguousarray(values.astype("M8[ns]").view("i8"))
+        nanos = values.astype("M8[ns]", copy=False)
+        wrong = np.flatnonzero(nanos.astype(values.dtype, copy=False) != values)
+        if len(wrong):
+            row = int(wrong[0])
+            error = SchemaMismatch(f"column {name!r}, row {row}: {values[row]} is not a time of whole nanoseconds from 1677 to 2262")
+            error.field, error.row = name, row
+            raise error
+        return "ns", np.require(nanos, requirements="A").view("i8")
     if kind in "iuf" and values.dtype.itemsize <= 8 and values.dtype != np.float16:
-        little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-        return f"{kind}{values.dtype.itemsize}", np.ascontiguousarray(little)
+        return f"{kind}{values.dtype.itemsize}", np.require(values.astype(values.dtype.newbyteorder("="), copy=False), requirements="A")
     if kind == "b":
-        return "b1", np.ascontiguousarray(values)
+        return "b1", values.view("u1")
     return "list", values.tolist()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _frames, _tapedb
+from ._local import Local
 from ._progress import progress_of
 
 if TYPE_CHECKING:
     from ._inputs import SupportsTable, Time
 
 
-class Loader:
+class Loader(Local):
     """Writes messages into one stream: one by one, or as tables.
 
     Messages wait in a batch; a full batch is sent by itself, :meth:`flush` sends the rest and waits until it is acknowledged. As a
@@ -21,7 +22,9 @@ class Loader:
 
     Examples:
         >>> with stream.loader() as load:
-        ...     load.append("AIG", "2026-01-05T14:30", price="48.35", size=100)
+        ...     load.append("AIG", "2026-01-05T14:31", price="48.35", size=100)
+        >>> stream.stats().messages
+        4
     """
 
     def __init__(self, loader: _tapedb.Loader) -> None:
@@ -43,7 +46,17 @@ class Loader:
 
         Raises:
             SchemaMismatch: A value does not fit; `field` names it. The message is not appended.
+            Invalid: The time is none.
             Late: The stream refuses messages that are older than its last one.
+
+        Examples:
+            >>> load = stream.loader()
+            >>> load.append("AIG", 1767623460000000000, {"price": "48.37", "size": 1})
+            >>> load.append("AIG", "2026-01-05T14:31", price="48.37", size=-1)
+            Traceback (most recent call last):
+            tapedb.SchemaMismatch: Tick.size: not appended: needs u32, has -1 (int)
+            >>> load.pending
+            1
         """
 
     def append_table(
@@ -80,6 +93,13 @@ class Loader:
 
         Raises:
             SchemaMismatch: A column or value does not fit; `field` and `row` name it.
+
+        Examples:
+            >>> import numpy as np
+            >>> times = np.datetime64("2026-01-05T15:00", "ns") + np.arange(4) * 1_000_000_000
+            >>> with stream.loader() as load:
+            ...     load.append_table({"time": times, "symbol": "AIG", "price": [48.1, 48.2, 48.3, 48.4], "size": np.arange(4)})
+            4
         """
         columns = {"record": type, "time": time, "symbol": symbol, "zone": zone}
         with progress_of(progress, "append", _length_of(table)) as shown:
@@ -89,6 +109,17 @@ class Loader:
         """Sends what waits, and waits until it is as durable as the stream promises. Returns the next sequence number.
 
         After an error nothing is lost: call it again when the cause is removed.
+
+        Raises:
+            StorageError: The disk is full.
+            Disconnected: The server is lost for longer than `reconnect_timeout`.
+            Deleted: The stream was deleted: :meth:`discard` drops what waits.
+
+        Examples:
+            >>> load = stream.loader()
+            >>> load.append("AIG", "2026-01-05T14:31", price="48.35", size=100)
+            >>> load.flush()
+            4
         """
         return self._loader.flush()
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Sequence
+from typing import Any, NoReturn, Sequence
 
 from ._tapedb import Field, Message, Record
+
+
+# Others cannot be names of fields.
+_HEADER = ("datetime", "sequence", "space", "stream")
 
 
 def class_of(
@@ -23,11 +27,22 @@ def class_of(
         namespace.update(_methods_of(user))
         # `isinstance` and `match` ask the object for its class, where its type is another one.
         namespace["__class__"] = property(lambda self: user)
+    namespace["__reduce_ex__"] = _reduce
     namespace["__match_args__"] = tuple(field for field, *_ in fields)
+    if is_message:
+        # Where a field has the name of an attribute of all messages, that one has a longer name, as its column has.
+        for field, *_ in fields:
+            if field in _HEADER:
+                namespace[f"message_{field}"] = vars(Message)[field]
     for index, (field, kind, about, nullable) in enumerate(fields):
         described = f"{kind}{' or None' if nullable else ''}{': ' + about if about else ''}"
         namespace[field] = Field(index, field, described)
     return type(name, (base,), namespace)
+
+
+def _reduce(self: Record, protocol: Any) -> NoReturn:
+    kind = "message" if isinstance(self, Message) else "record"
+    raise TypeError(f"a {kind} cannot be pickled, for its class belongs to its stream; to_dict() and to_json() give what can be")
 
 
 def _methods_of(user: type) -> dict[str, Any]:

@@ -105,10 +105,10 @@ def bounds_of(predicate: Any) -> Wanted:
     if predicate is None:
         return Wanted()
     try:
-        tree = json.loads(predicate.meta.serialize(format="json"))
+        return _of(json.loads(predicate.meta.serialize(format="json")))
     except Exception:
+        # Whatever it is, also a predicate that is nested too deep to be looked at.
         return Wanted()
-    return _of(tree)
 
 
 def _of(node: Any) -> Wanted:

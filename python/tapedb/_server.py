@@ -68,8 +68,9 @@ def serve(
         settings: Others of the server's configuration (docs/SERVER.md), such as `durability_min="sync"`, or `limits={…}`.
 
     Examples:
-        >>> with tapedb.serve("my.tapedb") as server:
-        ...     db = tapedb.open(server.url)
+        >>> with tapedb.serve("served.tapedb") as server, tapedb.open(server.url) as remote:
+        ...     remote.create("ticks", "message Tick { price: f64 }")
+        Stream('ticks': Tick)
     """
     found = _tapedb.serve(
         os.fspath(path),

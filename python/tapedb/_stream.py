@@ -11,6 +11,7 @@ from ._batches import BatchReader
 from ._cursor import Cursor
 from ._errors import Closed, Invalid, NotFound
 from ._loader import Loader
+from ._local import Local
 from ._schema import schema_of
 from ._table import Table
 
@@ -77,8 +78,17 @@ def _listed(value: str | Sequence[str] | None) -> list[str] | None:
     return [value] if isinstance(value, str) else None if value is None else list(value)
 
 
-class Stream:
-    """A stream: a durable sequence of messages in time order, with one schema."""
+class Stream(Local):
+    """A stream: a durable sequence of messages in time order, with one schema.
+
+    Iterating over it reads all messages; libraries that take Arrow tables take it as `table()`.
+
+    Examples:
+        >>> [m.size for m in stream]
+        [100, 200, 300]
+        >>> stream.symbols()
+        ['AIG', 'BAC']
+    """
 
     def __init__(self, db: Database, stream: _tapedb.Stream) -> None:
         self._db = db
@@ -100,7 +110,15 @@ class Stream:
         return self._stream.messages
 
     def type(self, name: str) -> type:
-        """The class of a record type's messages, for `match` and `isinstance` where the schema was made from a text."""
+        """The class of a record type's messages, for `match` and `isinstance` where the schema was made from a text.
+
+        Raises:
+            NotFound: The stream has no such record type.
+
+        Examples:
+            >>> isinstance(next(stream.cursor()), stream.type("Tick"))
+            True
+        """
         found = self._stream.class_(name)
         if found is None:
             raise NotFound(f"stream {self.name!r} has no record type {name!r}; there is {', '.join(self.types)}")
@@ -111,7 +129,13 @@ class Stream:
         return self._stream.symbols()
 
     def stats(self) -> Stats:
-        """Present counts and sizes."""
+        """Present counts, sizes in bytes, and times in nanoseconds.
+
+        Examples:
+            >>> stats = stream.stats()
+            >>> stats.messages, stats.symbols, tapedb.format_time(stats.last_time)
+            (3, 2, '2026-01-05T14:30:02Z')
+        """
         return Stats(**self._stream.stats())
 
     @property
@@ -131,6 +155,14 @@ class Stream:
             space: The space, counted from 0.
             batch_bytes: Bytes that make a batch full, 1 KiB to 4 MiB; 128 KiB by default. Larger ones load faster, and reach readers
                 later.
+
+        Raises:
+            ReadOnly: The database was opened for reading.
+            NotFound: The stream has no such space.
+
+        Examples:
+            >>> with stream.loader(batch_bytes=1 << 20) as load:
+            ...     load.append("C", "2026-01-05T14:31", price=1, size=1)
         """
         return Loader(self._db._adopt(self._stream.loader(space, batch_bytes)))
 
@@ -163,6 +195,17 @@ class Stream:
             last_values: Of history only the last message of each symbol and type.
             from_sequence: Begins with this sequence number, in order of arrival.
             resume: Continues at another cursor's position, with the same filters.
+
+        Raises:
+            Invalid: A combination that is not possible, such as a live cursor backwards.
+            SchemaError: The stream has no such record type.
+            Deleted: The stream was deleted.
+
+        Examples:
+            >>> [m.size for m in stream.cursor(start="2026-01-05T14:30:01", reverse=True)]
+            [300, 200]
+            >>> [m.symbol for m in stream.cursor(last_values=True)]
+            ['BAC', 'AIG']
         """
         wanted = selection(
             symbols=symbols, types=types, start=start, end=end, live=live, history=history, reverse=reverse, last=last,
@@ -206,12 +249,24 @@ class Stream:
             sequences: With the column `sequence`, and `space` where the stream has several.
             order: "time", or "symbol": by symbol within each stored block, and by time within each symbol, which is faster.
             progress: Shows progress, with tqdm where it is installed.
+
+        Raises:
+            SchemaMismatch: There is no such record type or field.
+
+        Examples:
+            >>> stream.table("Tick", ["price"], decimals={"price": 4})
+            Table(ticks, Tick; time: Timestamp(ns, "UTC"), symbol: Dictionary(Int32, Utf8), price: Decimal128(38, 4))
         """
         record = self._one_type(type)
         wanted = selection(symbols=symbols, start=start, end=end)
         reading = _reading(record, fields, decimals, sequences, order)
         db, stream = self._db, self._stream
-        return Table(f"{self.name}, {record}", lambda: db._adopt(stream.batches(wanted, reading)), progress=progress)
+        return Table(
+            f"{self.name}, {record}",
+            lambda: db._adopt(stream.batches(wanted, reading)),
+            lambda: stream.count(wanted, record),
+            progress=progress,
+        )
 
     def arrow(
         self,
@@ -249,8 +304,10 @@ class Stream:
             order: As for :meth:`table`, of history: new messages are always in order of arrival.
 
         Examples:
-            >>> for batch in stream.arrow("Tick", live=True, every=0.5):
-            ...     print(batch["price"].mean())
+            >>> for batch in stream.arrow("Tick", ["size"], rows=2):
+            ...     print(batch["size"])
+            [100 200]
+            [300]
         """
         wanted = selection(symbols=symbols, start=start, end=end, live=live, history=history, resume=resume)
         reading = _reading(self._one_type(type), fields, decimals, sequences, order, rows=rows, every=every)
@@ -266,16 +323,27 @@ class Stream:
         end: Time | None = None,
         order: str = "symbol",
     ) -> Iterator[dict[str, Array]]:
-        """Columns as NumPy arrays by name, block by block: read-only views, without a copy where there are no nulls.
+        """Columns as NumPy arrays by name, block by block, each of shape `(rows of the block,)`: read-only views, without a copy where
+        there are no nulls. Arguments as for :meth:`table`.
 
         Examples:
-            >>> volume = sum(block["size"].sum() for block in stream.columns("Tick", ["size"]))
+            >>> sum(int(block["size"].sum()) for block in stream.columns("Tick", ["size"]))
+            600
         """
         for batch in self.arrow(type, fields, symbols=symbols, start=start, end=end, order=order):
             yield batch.to_numpy()
 
     def scan(self, type: str | None = None, *, decimals: Decimals | Mapping[str, Decimals] = "float") -> pl.LazyFrame:
-        """A lazy frame of Polars. Selected columns, conditions on `time` and `symbol`, and slices are applied while reading."""
+        """A lazy frame of Polars. Selected columns, conditions on `time` and `symbol`, and slices are applied while reading.
+
+        Raises:
+            Unavailable: Polars is not installed.
+
+        Examples:
+            >>> import polars as pl
+            >>> stream.scan().filter(pl.col("symbol") == "AIG").select(pl.col("size").sum()).collect().item()
+            400
+        """
         from ._scan import scan
 
         return scan(self, self._one_type(type), decimals)
@@ -284,6 +352,14 @@ class Stream:
         """Deletes the acknowledged messages from `start` to before `end`, of all symbols or of some.
 
         At least one argument is needed; `db.delete(name)` deletes a whole stream, :meth:`clear` all messages.
+
+        Raises:
+            Invalid: No argument was given.
+
+        Examples:
+            >>> stream.delete(symbols="AIG", end="2026-01-05T14:30:01")
+            >>> [m.size for m in stream]
+            [200, 300]
         """
         if start is None and end is None and symbols is None:
             raise Invalid("which messages? give start, end or symbols; clear() deletes all, Database.delete the stream itself")
@@ -294,19 +370,50 @@ class Stream:
         self._stream.delete(None, None, None)
 
     def alter(self, **options: Any) -> None:
-        """Changes options: `late`, `keep_for`, `keep_bytes`, `seal_after`, `cold_after`, `file_bytes_max`."""
+        """Changes options: `late`, `keep_for`, `keep_bytes`, `seal_after`, `cold_after`, `file_bytes_max`. Durations are seconds,
+        timedeltas or texts.
+
+        Raises:
+            Invalid: An option that does not exist, or that cannot be changed.
+
+        Examples:
+            >>> stream.alter(keep_for="2d")
+            >>> stream.options["keep_for"]
+            172800.0
+        """
         self._stream.alter(options)
 
     def compare_schema(self, schema: Schema) -> list[str]:
-        """What another schema would change, as sentences; empty: nothing. Changes nothing."""
+        """What another schema would change, as sentences; empty: nothing. Changes nothing.
+
+        Examples:
+            >>> stream.compare_schema(stream.schema)
+            []
+        """
         return self._stream.compare_schema(schema_of(schema, name=self.types[0])[0])
 
     def rename_symbol(self, old: str, new: str) -> None:
-        """Gives a symbol another name, for all its messages."""
+        """Gives a symbol another name, for all its messages.
+
+        Raises:
+            NotFound: The stream does not have the symbol.
+            Exists: It has one of the new name.
+
+        Examples:
+            >>> stream.rename_symbol("AIG", "AIG.N")
+            >>> stream.symbols()
+            ['AIG.N', 'BAC']
+        """
         self._stream.rename_symbol(old, new)
 
     def seal(self) -> int:
-        """Moves all messages into segments now: smaller, and faster to read. Returns how many were moved."""
+        """Moves all messages into segments now: smaller, and faster to read. Returns how many were moved. After Ctrl-C, what was moved
+        stays so.
+
+        Examples:
+            >>> stream.seal()
+            3
+        """
         return self._stream.seal()
 
     def _one_type(self, name: str | None) -> str:
@@ -318,18 +425,19 @@ class Stream:
         return types[0]
 
     def _rates(self, stats: Stats, bars: int = 40) -> str:
-        """Messages over time, as a line of bars; of streams that are quick to count."""
-        if not stats.messages or stats.messages > 5_000_000 or stats.first_time is None or stats.last_time is None:
+        """Messages over time, as a line of bars."""
+        if not stats.messages or stats.first_time is None or stats.last_time is None:
             return ""
+        step = (stats.last_time - stats.first_time) // bars + 1
+        bounds = [stats.first_time + step * number for number in range(bars + 1)]
         counts = [0] * bars
-        span = max(stats.last_time - stats.first_time, 1)
-        import numpy as np
-
         for name in self.types:
-            for block in self.table(name, [], order="symbol").batches():
-                places = (block["time"].view("i8") - stats.first_time) // (span // bars + 1)
-                for place, count in zip(*np.unique(places, return_counts=True)):
-                    counts[int(place)] += int(count)
+            for number in range(bars):
+                if bounds[number] > stats.last_time:
+                    break
+                # The last bound may be beyond the range of times.
+                end = None if bounds[number + 1] > stats.last_time else bounds[number + 1]
+                counts[number] += self.table(name, [], start=bounds[number], end=end).count()
         return _html.sparkline(counts)
 
     def __repr__(self) -> str:
@@ -340,11 +448,10 @@ class Stream:
             stats = self.stats()
         except Closed:
             return _html.text(f"{self!r}, closed")
-        try:
-            rates = self._rates(stats)
-        except ImportError:
-            rates = ""
-        row = [f"{stats.messages:,}", f"{stats.symbols:,}", _html.size(stats.bytes), _html.time(stats.first_time), _html.time(stats.last_time), rates]
+        row = [
+            f"{stats.messages:,}", f"{stats.symbols:,}", _html.size(stats.bytes), _html.time(stats.first_time),
+            _html.time(stats.last_time), self._rates(stats),
+        ]
         head = ["messages", "symbols", "size", "first", "last", "rate"]
         return _html.table(head, [row], caption=f"stream {self.name}") + _html.code(self.schema)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _html, _tapedb
 from ._errors import Closed, Unavailable
+from ._local import Local
 from ._progress import progress_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _import(name: str) -> Any:
         raise Unavailable(f"{name} is not installed: pip install {name}") from error
 
 
-class _Columns:
+class _Columns(Local):
     """What tables and record batches can be turned into."""
 
     def _parts(self, progress: Callable[[int], None] | None = None) -> list[tuple[str, tuple[Any, ...]]]:
@@ -48,6 +49,13 @@ class RecordBatch(_Columns):
     """Up to 65,536 messages of one record type as columns.
 
     It has Arrow's interface (`__arrow_c_array__`, `__arrow_c_stream__`): `polars.DataFrame(batch)`, `pyarrow.record_batch(batch)`.
+
+    Examples:
+        >>> batch = next(iter(stream.table()))
+        >>> batch
+        RecordBatch(3 rows; time: Timestamp(ns, "UTC"), symbol: Dictionary(Int32, Utf8), price: Float64, size: UInt32)
+        >>> batch["size"]
+        array([100, 200, 300], dtype=uint32)
     """
 
     def __init__(self, batch: _tapedb.Batch) -> None:
@@ -80,7 +88,7 @@ class RecordBatch(_Columns):
         return _import("pyarrow").record_batch(self)
 
     def to_numpy(self) -> dict[str, Array]:
-        """As NumPy arrays by name: read-only views where a column has a fixed width and no nulls."""
+        """As NumPy arrays by name, each of shape `(num_rows,)`: read-only views where a column has a fixed width and no nulls."""
         return self._to_numpy()
 
     def __getitem__(self, name: str) -> Array:
@@ -120,11 +128,16 @@ class Table(_Columns):
         >>> table = stream.table("Tick", ["price"], symbols=["AIG"])
         >>> table.to_numpy()["price"]
         array([48.35, 48.36])
+        >>> table.count()
+        2
     """
 
-    def __init__(self, what: str, batches: Callable[..., _tapedb.Batches], *, progress: bool = False) -> None:
+    def __init__(
+        self, what: str, batches: Callable[..., _tapedb.Batches], count: Callable[[], int], *, progress: bool = False
+    ) -> None:
         self._what = what
         self._read = batches
+        self._count = count
         self._progress = progress
 
     @property
@@ -133,7 +146,16 @@ class Table(_Columns):
         return dict(self._read().columns)
 
     def batches(self) -> Iterator[RecordBatch]:
-        """The rows as record batches, one after the other: the memory is that of one batch."""
+        """The rows as record batches, one after the other: the memory is that of one batch.
+
+        Raises:
+            SchemaMismatch: A decimal is not exact in the type that was asked for; `row` is its row in the table.
+            Damaged: Stored messages cannot be read.
+
+        Examples:
+            >>> sum(int(batch["size"].sum()) for batch in stream.table().batches())
+            600
+        """
         for batch in self._read():
             yield RecordBatch(batch)
 
@@ -148,7 +170,16 @@ class Table(_Columns):
             return self._read().read_all(progress)
 
     def to_polars(self) -> pl.DataFrame:
-        """As a Polars frame. Symbols and enums are categories."""
+        """As a Polars frame of shape `(rows, columns)`. `time` is `Datetime("ns", "UTC")`; symbols and enums are categories.
+
+        Raises:
+            Unavailable: Polars is not installed.
+            SchemaMismatch: A decimal is not exact in the type that was asked for.
+
+        Examples:
+            >>> stream.table("Tick", ["size"]).to_polars()["size"].to_list()
+            [100, 200, 300]
+        """
         frame: pl.DataFrame = _import("polars").DataFrame(_Stream(self._in_memory()))
         return frame
 
@@ -157,24 +188,47 @@ class Table(_Columns):
         return _import("pyarrow").table(_Stream(self._in_memory()))
 
     def to_pandas(self) -> pd.DataFrame:
-        """As a pandas frame, without pyarrow. Symbols and enums are categories, integers that may be null are `Int64` and such."""
+        """As a pandas frame of shape `(rows, columns)`, without pyarrow. `time` is `datetime64[ns, UTC]`; symbols and enums are
+        categories, integers that may be null are `Int64` and such.
+
+        Raises:
+            Unavailable: pandas is not installed.
+
+        Examples:
+            >>> int(stream.table().to_pandas().groupby("symbol", observed=True)["size"].sum()["AIG"])
+            400
+        """
         with progress_of(self._progress, self._what) as progress:
             return self._to_pandas(progress)
 
     def to_numpy(self) -> dict[str, Array]:
-        """As NumPy arrays by name. Symbols and enums are objects; columns with nulls are masked arrays, floats have NaN instead."""
+        """As NumPy arrays by name, each of shape `(rows,)`. `time` is `datetime64[ns]`, UTC; symbols and enums are objects; columns
+        with nulls are masked arrays, floats have NaN instead.
+
+        Raises:
+            Unavailable: NumPy is not installed.
+
+        Examples:
+            >>> stream.table("Tick", ["size"], symbols="AIG").to_numpy()["size"]
+            array([100, 300], dtype=uint32)
+        """
         with progress_of(self._progress, self._what) as progress:
             return self._to_numpy(progress)
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """As a relation of DuckDB, which reads the rows as it needs them."""
+        """As a relation of DuckDB, which reads the rows as it needs them, each time again.
+
+        Examples:
+            >>> relation = stream.table().to_duckdb()
+            >>> relation.aggregate("sum(size)").fetchall(), relation.filter("size > 100").aggregate("count(*)").fetchall()
+            ([(600,)], [(2,)])
+        """
         duckdb = connection if connection is not None else _import("duckdb")
-        reader = _import("pyarrow").RecordBatchReader.from_stream(self)
-        return duckdb.from_arrow(reader)
+        return duckdb.from_arrow(self)
 
     def count(self) -> int:
-        """Rows. They are read for it."""
-        return sum(batch.num_rows for batch in self._read())
+        """Number of rows: of sealed history only the heads of blocks are read."""
+        return self._count()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._read().__arrow_c_stream__(requested_schema)

@@ -40,6 +40,10 @@ class Publisher(Closing):
 
         Returns its sequence number. In a reliable topic it waits while the slowest subscriber is a whole ring behind, at most `timeout`
         seconds; then it returns `None`, and the message was not published.
+
+        Raises:
+            SchemaMismatch: A value does not fit; `field` names it.
+            Rejected: The message is too large for the ring, or the topic is full of symbols.
         """
         raise NotImplementedError
 
@@ -70,6 +74,7 @@ class Subscriber(Closing):
 
         Raises:
             Missed: Messages were overwritten before they were read; the next call goes on behind them.
+            Deleted: The topic was deleted.
         """
         return self._subscriber.next(timeout)
 
@@ -101,10 +106,12 @@ class Topic(Closing):
     """A topic: a ring in shared memory. Its content is lost with the machine, unless a stream keeps a copy (docs/TOPICS.md).
 
     Examples:
-        >>> topic = tapedb.topic("quotes", Quote)
+        >>> topic = db.topic("quotes", "message Quote { bid: decimal64 }")
         >>> subscriber = topic.subscribe()
         >>> topic.publish("AAPL", 1, bid="187.25")
         0
+        >>> subscriber.next(timeout=1).bid
+        Decimal('187.25')
     """
 
     def __init__(self, topic: _tapedb.Topic) -> None:

@@ -257,6 +257,27 @@ def test_symbols(db):
     assert (caught.value.what, caught.value.name) == ("symbol", "A")
 
 
+def test_fields_with_names_of_the_header(db):
+    """The field has the name; what all messages have is called `message_` and it, as in columns."""
+    for name in ("type", "symbol", "time"):
+        with pytest.raises(tapedb.SchemaError, match="header"):
+            db.create("odd", f"message Odd {{ {name}: string }}")
+    names = ["sequence", "space", "stream", "datetime"]
+    stream = db.create("odd", f"message Odd {{ {', '.join(f'{name}: string' for name in names)}, keys: i8 }}")
+    with stream.loader() as load:
+        load.append("A", 5, {**{name: f"field {name}" for name in names}, "keys": 1})
+    (m,) = stream.cursor()
+    assert [getattr(m, name) for name in names] == [f"field {name}" for name in names] and m.symbol == "A" and m.type == "Odd"
+    assert (m.time, m.message_sequence, m.message_space, m.message_stream) == (5, 0, 0, "odd")
+    assert m.message_datetime.microsecond == 0 and m.keys == 1 and m["keys"] == 1
+    found = m.to_dict()
+    assert (found["time"], found["symbol"], found["type"], found["sequence"]) == (5, "A", "Odd", "field sequence")
+    copy = db.create("copy", stream.schema)
+    with copy.loader() as load:
+        load.append(m.symbol, m.time, m)
+    assert [n.to_dict() for n in copy.cursor()] == [found]
+
+
 def test_messages_cannot_be_changed_or_made(ticks):
     m = next(ticks.cursor())
     with pytest.raises(AttributeError, match="cannot be changed"):

@@ -82,7 +82,7 @@ fn hold_or_help(context: MaintenanceContext<'_>) -> Result<(MutexGuard<'_, ()>, 
 /// # Errors
 /// When the calling thread is interrupted.
 fn hold(context: MaintenanceContext<'_>) -> Result<MutexGuard<'_, ()>, Error> {
-    // A thread that nobody interrupts sleeps until it has its turn.
+    // A thread that cannot be interrupted sleeps until it has its turn.
     while interrupt::slice(Duration::MAX) < Duration::MAX {
         interrupt::check()?;
         match context.space.try_hold_maintenance() {

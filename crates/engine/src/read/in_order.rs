@@ -65,8 +65,8 @@ impl InOrder {
         }
         match filled {
             Err(error) if out.len() > 0 => {
-                // A call that was interrupted is not continued by one that is told so: what it was about to read is read then.
-                if error.is_told_once() || !interrupt::is_interrupted() {
+                // The next call reads what this one was about to read when it was interrupted.
+                if error.is_reported_once() || !interrupt::is_interrupted() {
                     self.errors.push_front(error);
                 }
                 Ok(Progress::Full)

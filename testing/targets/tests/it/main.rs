@@ -1,6 +1,7 @@
 //! Golden vectors, fuzz targets over their corpus, pages, hostile bytes, and blocks against the reference decoder.
 
 mod acceptance;
+mod columns;
 // The library builds from its C sources on these platforms only.
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),

@@ -309,7 +309,7 @@ impl Maker<'_> {
     }
 
     /// Cursors of all kinds, each with the same arguments every time.
-    fn builders(&mut self) -> Vec<(Box<dyn Fn() -> CursorBuilder + '_>, bool)> {
+    fn builders(&mut self) -> Vec<Builder<'_>> {
         let now = self.now as usize + 1;
         let (from, to) = (self.random.below(now) as i64, self.random.below(now) as i64);
         let some: Vec<String> = (0..1 + self.random.below(3)).map(|_| self.symbol()).collect();
@@ -342,8 +342,11 @@ fn same(found: &[(Place, Row)], expected: &[(Place, Row)], paths: &[String], wha
     }
 }
 
+/// Makes cursors alike, and whether columns by symbol are compared too.
+type Builder<'a> = (Box<dyn Fn() -> CursorBuilder + 'a>, bool);
+
 /// Compares columns with the cursor, as both come by any of the builders.
-fn compare(asked: &Asked<'_>, random: &mut Random, builders: &[(Box<dyn Fn() -> CursorBuilder + '_>, bool)]) {
+fn compare(asked: &Asked<'_>, random: &mut Random, builders: &[Builder<'_>]) {
     for (index, (builder, by_symbol)) in builders.iter().enumerate() {
         let what = format!("{} of {:?}, builder {index}", asked.record, asked.paths);
         let (mut expected, errors) = asked.of_cursor(builder());
@@ -525,7 +528,7 @@ fn columns_of_full_blocks_are_those_of_messages() {
     let layouts = streams[0].layouts();
     for record in ["M", "N"] {
         let asked = Asked::of(layouts, record, &mut random).unwrap();
-        let builders: Vec<(Box<dyn Fn() -> CursorBuilder>, bool)> = vec![
+        let builders: Vec<Builder<'_>> = vec![
             (Box::new(|| db.cursor(STREAMS).unwrap()), true),
             (Box::new(|| db.cursor(STREAMS).unwrap().symbols(["S3", "S77", "S1400"])), true),
             (

@@ -29,6 +29,7 @@
 
 mod aggregates;
 mod arithmetic;
+mod asof;
 mod catalog;
 mod error;
 mod extents;

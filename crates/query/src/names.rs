@@ -83,7 +83,7 @@ pub(crate) fn resolve(statement: &mut Statement, snapshot: &Snapshot) -> Result<
 }
 
 /// The statement of SQL in it, if it is one.
-fn ast_of(statement: &mut Statement) -> Option<&mut Ast> {
+pub(crate) fn ast_of(statement: &mut Statement) -> Option<&mut Ast> {
     match statement {
         Statement::Statement(ast) => Some(ast),
         Statement::Explain(explain) => ast_of(&mut explain.statement),

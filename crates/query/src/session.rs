@@ -2,6 +2,7 @@
 
 use crate::aggregates;
 use crate::arithmetic::CheckArithmetic;
+use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
 use crate::catalog::{CATALOG, MAIN, Streams};
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
@@ -10,18 +11,22 @@ use crate::options::Options;
 use crate::order::UseTimeOrder;
 use crate::rows::{Rows, Workers, too_long};
 use crate::snapshot::Snapshot;
-use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList, Session};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::{SQLOptions, SessionContext};
+use datafusion::execution::context::{QueryPlanner, SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::parser::{DFParserBuilder, ParserInput, Statement};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -117,6 +122,9 @@ impl Sql {
         let mut statement = parse(text)?;
         let snapshot = Arc::new(Snapshot::new(db, options)?);
         names::resolve(&mut statement, &snapshot)?;
+        if let Some(ast) = names::ast_of(&mut statement) {
+            asof::syntax::nest_joins(ast);
+        }
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.into(), Arc::new(Streams(snapshot)));
         let mut state = state.clone();
@@ -155,7 +163,8 @@ async fn within<T>(
 
 /// The one statement of a text.
 fn parse(text: &str) -> Result<Statement, Error> {
-    let mut statements = DFParser::parse_sql(text)?;
+    let tokens = asof::syntax::tokens(text).map_err(|error| DataFusionError::SQL(Box::new(error), None))?;
+    let mut statements = DFParserBuilder::new(ParserInput::Tokens(tokens)).build()?.parse_statements()?;
     match (statements.pop_front(), statements.len()) {
         (Some(Statement::Statement(only)), 0) if matches!(*only, Ast::ShowTables { .. }) => parse(TABLES),
         (Some(only), 0) if reads(&only) => Ok(only),
@@ -214,11 +223,38 @@ fn state(options: &Options) -> Result<SessionState, Error> {
         .with_runtime_env(runtime)
         .with_default_features()
         .with_physical_optimizer_rules(rules())
+        .with_relation_planners(vec![Arc::new(PlanAsOf)])
+        .with_query_planner(Arc::new(Planner))
+        .with_optimizer_rules(logical_rules())
         .build();
     let context = SessionContext::new_with_state(state);
     context.add_analyzer_rule(Arc::new(CheckArithmetic));
     aggregates::all().into_iter().for_each(|function| context.register_udaf(function));
     Ok(context.state())
+}
+
+/// The planner of queries: DataFusion's, with our operators.
+#[derive(Debug)]
+struct Planner;
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(AsOfPlanner)]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+/// DataFusion's rules for logical plans, behind ours: conditions are to be where DataFusion finds them.
+fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
+    let at = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |at| at + 1);
+    rules.insert(at, Arc::new(PushThroughAsOf));
+    rules
 }
 
 /// DataFusion's rules for physical plans, and ours between them.

@@ -1,5 +1,6 @@
 //! Queries on databases: one binary, so that DataFusion is linked once.
 
+mod asof;
 mod limits;
 mod page;
 mod predicates;

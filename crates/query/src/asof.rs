@@ -1,0 +1,20 @@
+//! The as-of join: for each row of the left side the last row of the right side before it, of the same keys.
+//!
+//! [`syntax`] takes the join out of the text, [`relation`] plans it as a [`node`], [`filters`] puts conditions below it, and [`exec`] runs
+//! it: both sides are read once by time, and of the right side the last row of each key is held.
+
+mod exec;
+mod filters;
+mod input;
+mod keys;
+mod last;
+mod next;
+mod node;
+mod output;
+mod relation;
+mod sides;
+pub(crate) mod syntax;
+
+pub(crate) use exec::AsOfPlanner;
+pub(crate) use filters::PushThroughAsOf;
+pub(crate) use relation::PlanAsOf;

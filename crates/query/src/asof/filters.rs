@@ -1,0 +1,117 @@
+//! Conditions above an as-of join that are about its left side are checked below it; conditions on keys and times limit its right side
+//! too.
+//!
+//! A condition on the right side stays above: a row that it leaves out is still the last one before a row of the left side.
+
+use super::node::{AsOf, Direction};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Expr, Extension, Filter, LogicalPlan, Operator};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct PushThroughAsOf;
+
+impl OptimizerRule for PushThroughAsOf {
+    fn name(&self) -> &'static str {
+        "push_through_asof"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+        let LogicalPlan::Extension(extension) = &*filter.input else { return Ok(Transformed::no(plan)) };
+        let Some(join) = extension.node.as_any().downcast_ref::<AsOf>() else {
+            return Ok(Transformed::no(plan));
+        };
+        let (mut lefts, mut rights, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for part in split_conjunction_owned(filter.predicate.clone()) {
+            let columns = part.column_refs();
+            let is_left =
+                !columns.is_empty() && columns.iter().all(|column| join.left.schema().has_column(column));
+            if !is_left || part.is_volatile() || has_subquery(&part) {
+                kept.push(part);
+                continue;
+            }
+            rights.extend(for_right(&part, join)?);
+            lefts.push(part);
+        }
+        let Some(on_left) = conjunction(lefts) else { return Ok(Transformed::no(plan)) };
+        let left = filtered(on_left, join.left.clone())?;
+        let right = match conjunction(rights) {
+            Some(on_right) => filtered(on_right, join.right.clone())?,
+            None => (*join.right).clone(),
+        };
+        let node = Arc::new(join.of(left, right)?);
+        let pushed = LogicalPlan::Extension(Extension { node });
+        Ok(Transformed::yes(match conjunction(kept) {
+            Some(kept) => filtered(kept, Arc::new(pushed))?,
+            None => pushed,
+        }))
+    }
+}
+
+fn filtered(predicate: Expr, input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?))
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery = |expr: &Expr| {
+        Ok(matches!(
+            expr,
+            Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+        ))
+    };
+    expr.exists(is_subquery).unwrap_or(true)
+}
+
+/// What a condition of the left side says about the rows of the right side that can match.
+fn for_right(part: &Expr, join: &AsOf) -> Result<Option<Expr>> {
+    let columns = part.column_refs();
+    // A condition on keys holds for the right side's keys, which are equal.
+    let key_of = |column: &datafusion::common::Column| {
+        join.keys
+            .iter()
+            .find(|(left, _)| matches!(left, Expr::Column(left) if left == column))
+            .map(|(_, right)| right)
+    };
+    if columns.iter().all(|column| key_of(column).is_some()) {
+        let replaced = part.clone().transform(|expr| {
+            Ok(match &expr {
+                Expr::Column(column) => match key_of(column) {
+                    Some(right) => Transformed::yes(right.clone()),
+                    None => Transformed::no(expr),
+                },
+                _ => Transformed::no(expr),
+            })
+        });
+        return Ok(Some(replaced.data()?));
+    }
+    // Backwards nothing after the last time is needed, forwards nothing before the first one.
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = part else { return Ok(None) };
+    let (time, op, constant) = match (&**left, &**right) {
+        (time, constant @ Expr::Literal(..)) => (time, *op, constant),
+        (constant @ Expr::Literal(..), time) => match op.swap() {
+            Some(op) => (time, op, constant),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let is_useful = match join.matching.direction {
+        Direction::Backward => matches!(op, Operator::Lt | Operator::LtEq),
+        Direction::Forward => matches!(op, Operator::Gt | Operator::GtEq),
+        Direction::Nearest => false,
+    };
+    if *time != join.times.0 || !is_useful {
+        return Ok(None);
+    }
+    let right = Box::new(join.times.1.clone());
+    Ok(Some(Expr::BinaryExpr(BinaryExpr::new(right, op, Box::new(constant.clone())))))
+}

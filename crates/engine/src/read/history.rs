@@ -90,7 +90,7 @@ enum Rest {
 }
 
 impl History {
-    /// All messages below `end` that `filter` wants, after `after`, in order of time or backwards. CachedStream losses among them are
+    /// All messages below `end` that `filter` wants, after `after`, in order of time or backwards. Known losses among them are
     /// reported first, whatever the filter: it is unknown which messages they were.
     pub fn new(
         (catalog, snapshot): (&Catalog, &Snapshot),

@@ -259,7 +259,9 @@ impl Observer for Shared {
 impl Watching for LoopbackWatch {
     fn consumed(&self, space: u32, sequence: u64) {
         self.shared.update(|state| {
-            state.consumed.insert(space, sequence);
+            // Readers of one stream report side by side: an earlier one may be reported later.
+            let consumed = state.consumed.entry(space).or_default();
+            *consumed = sequence.max(*consumed);
             state.outstanding.retain(|(of, next, _)| *of != space || *next > sequence);
         });
     }

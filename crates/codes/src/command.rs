@@ -20,6 +20,7 @@ mod code {
     pub const COMMIT_REWRITE: u16 = 12;
     pub const DROP_REWRITE: u16 = 13;
     pub const SERVER_STATUS: u16 = 14;
+    pub const QUERY_LANGUAGE: u16 = 15;
 }
 
 /// A command as the protocol carries it.
@@ -50,6 +51,7 @@ pub fn to_coded(command: &Command) -> Coded {
         }
         Command::DropRewrite { stream, rewrite } => put_target(DROP_REWRITE, stream).number(*rewrite),
         Command::ServerStatus => coded(SERVER_STATUS),
+        Command::QueryLanguage => coded(QUERY_LANGUAGE),
     }
 }
 
@@ -92,6 +94,7 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Command> {
         }
         DROP_REWRITE => Command::DropRewrite { stream: take_target(from)?, rewrite: from.number()? },
         SERVER_STATUS => Command::ServerStatus,
+        QUERY_LANGUAGE => Command::QueryLanguage,
         _ => return None,
     })
 }
@@ -165,11 +168,13 @@ mod tests {
             Command::CommitRewrite { stream: stream(), rewrite: u64::MAX, last_number: 3 },
             Command::DropRewrite { stream: stream(), rewrite: 7 },
             Command::ServerStatus,
+            Command::QueryLanguage,
         ];
         for command in commands {
             let coded = to_coded(&command);
             assert_eq!(from_coded(&coded).unwrap(), command);
-            assert_eq!(command.stream(), if command == Command::ServerStatus { "" } else { "bars" });
+            let has_stream = !matches!(command, Command::ServerStatus | Command::QueryLanguage);
+            assert_eq!(command.stream(), if has_stream { "bars" } else { "" });
             let more = coded.clone().number(1);
             assert!(
                 matches!(from_coded(&more), Err(Error::Connection(ConnectionError::Protocol { .. }))),

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use tapedb_codec::batch::PushError;
 use tapedb_codec::evolve::IncompatibleSchema;
-use tapedb_engine::{ConnectionError, Error, Invalid, MissingColumn, NotFound, Rejected, Stale, Unreadable};
+use tapedb_engine::{
+    ConnectionError, Error, Invalid, MissingColumn, NotFound, QueryFailure, Rejected, Stale, Unreadable,
+};
 use tapedb_log::LogError;
 use tapedb_schema::Timestamp;
 use tapedb_wire::Coded;
@@ -48,6 +50,10 @@ mod code {
     pub const BODY: u16 = 28;
     pub const NO_SYMBOL: u16 = 29;
     pub const NO_REWRITE: u16 = 30;
+    pub const QUERY: u16 = 31;
+    pub const QUERY_VALUE: u16 = 32;
+    pub const QUERY_LIMIT: u16 = 33;
+    pub const QUERY_INTERNAL: u16 = 34;
     pub const LOG_FULL: u16 = 40;
     pub const LOG_IO: u16 = 41;
     pub const LOG_AHEAD: u16 = 42;
@@ -128,6 +134,15 @@ pub fn to_coded(error: &Error) -> Coded {
         Error::Connection(ConnectionError::Protocol { what }) => coded(PROTOCOL).text(what),
         Error::Rejected(Rejected::Body { stream, row, what }) => {
             coded(BODY).text(&**stream).text(&**what).number(*row)
+        }
+        Error::Query { failure, what } => {
+            let code = match failure {
+                QueryFailure::Query => QUERY,
+                QueryFailure::Value => QUERY_VALUE,
+                QueryFailure::Limit => QUERY_LIMIT,
+                QueryFailure::Internal => QUERY_INTERNAL,
+            };
+            coded(code).text(what)
         }
         Error::Remote { code, text } => coded(*code).text(text),
         Error::Log(error) => log_to_coded(error),
@@ -241,6 +256,10 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
             what: from.text()?.into(),
             row: from.number()?,
         }),
+        QUERY => Error::Query { failure: QueryFailure::Query, what: from.text()? },
+        QUERY_VALUE => Error::Query { failure: QueryFailure::Value, what: from.text()? },
+        QUERY_LIMIT => Error::Query { failure: QueryFailure::Limit, what: from.text()? },
+        QUERY_INTERNAL => Error::Query { failure: QueryFailure::Internal, what: from.text()? },
         _ => return take_log(code, from).map(Error::from),
     })
 }
@@ -374,6 +393,10 @@ mod tests {
             }),
             Error::Connection(ConnectionError::Protocol { what: "gibberish".into() }),
             Error::Rejected(Rejected::Body { stream: "x".into(), row: 3, what: "short".into() }),
+            Error::Query { failure: QueryFailure::Query, what: "no such table".into() },
+            Error::Query { failure: QueryFailure::Value, what: "too large".into() },
+            Error::Query { failure: QueryFailure::Limit, what: "too long".into() },
+            Error::Query { failure: QueryFailure::Internal, what: "a defect".into() },
             Error::Remote { code: 100, text: "something else".into() },
             log(LogError::Full { path: "/db/x".into(), source: io(io::ErrorKind::StorageFull) }),
             log(LogError::Io { operation: "read", path: "/f".into(), source: io(io::ErrorKind::TimedOut) }),

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::TEXT_MAX;
+use crate::digits::{DIGITS, Digits, put_integer};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Neg;
@@ -472,6 +473,7 @@ impl Decimal64 {
     }
 
     /// Writes what `Display` prints at the start of the buffer, and returns its length. What follows it in the buffer is of no use.
+    #[inline]
     pub fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
         let mut at = 0;
         if self.is_sign_negative() && !self.is_nan() {
@@ -704,38 +706,33 @@ fn parse_exponent(text: &[u8], at: usize) -> Result<i64, DecimalError> {
 }
 
 /// Coefficient with `scale` digits after the point; returns the end.
+#[inline]
 fn put_plain(buffer: &mut [u8; TEXT_MAX], at: usize, coefficient: u64, scale: usize) -> usize {
     if scale == 0 {
         return put_integer(buffer, at, coefficient);
     }
-    let length = digits(coefficient).max(scale as u32 + 1) as usize;
-    put_digits(&mut buffer[at + 1..at + 1 + length], coefficient);
-    // The digits before the point move to its other side.
-    let whole = length - scale;
-    for i in at..at + whole {
-        buffer[i] = buffer[i + 1];
+    if scale >= DIGITS {
+        return put_small(buffer, at, coefficient, scale);
     }
-    buffer[at + whole] = b'.';
-    at + length + 1
+    // Sixteen digits at most, one before the point at least: what is copied too much is overwritten, or behind the end.
+    let digits = Digits::of(coefficient);
+    let length = digits.needed.max(scale + 1);
+    let point = at + length - scale;
+    buffer[at..at + DIGITS].copy_from_slice(digits.last(length));
+    buffer[point + 1..point + 1 + DIGITS].copy_from_slice(digits.last(scale));
+    buffer[point] = b'.';
+    point + 1 + scale
 }
 
-fn put_integer(buffer: &mut [u8; TEXT_MAX], at: usize, value: u64) -> usize {
-    let end = at + digits(value) as usize;
-    put_digits(&mut buffer[at..end], value);
+/// A number below one with more digits behind the point than a coefficient has.
+#[cold]
+fn put_small(buffer: &mut [u8; TEXT_MAX], at: usize, coefficient: u64, scale: usize) -> usize {
+    // A coefficient has at most as many digits as `Digits` holds; with scale 16 all are behind the point.
+    buffer[at..at + 2 + scale].fill(b'0');
+    buffer[at + 1] = b'.';
+    let end = at + 2 + scale;
+    buffer[end - DIGITS..end].copy_from_slice(Digits::of(coefficient).last(DIGITS));
     end
-}
-
-/// Fills the buffer with the last digits of a number, two at a time.
-fn put_digits(buffer: &mut [u8], mut rest: u64) {
-    let mut pairs = buffer.rchunks_exact_mut(2);
-    for pair in &mut pairs {
-        let two = (rest % 100) as u8;
-        rest /= 100;
-        pair.copy_from_slice(&[b'0' + two / 10, b'0' + two % 10]);
-    }
-    if let [first] = pairs.into_remainder() {
-        *first = b'0' + (rest % 10) as u8;
-    }
 }
 
 fn put(buffer: &mut [u8; TEXT_MAX], at: usize, text: &[u8]) -> usize {
@@ -754,7 +751,8 @@ fn parse_f64(coefficient: u64, exponent: i32) -> f64 {
 /// A short text on the stack.
 #[derive(Default)]
 struct StackText {
-    bytes: [u8; TEXT_MAX],
+    // Sign, sixteen digits, a point, and an exponent of ten digits and its sign are at most thirty bytes.
+    bytes: [u8; 32],
     length: usize,
 }
 
@@ -1012,6 +1010,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn digits_and_point_are_where_they_belong(coefficient in 0..=COEFFICIENT_MAX, shift in 0..54u32, scale in 0..=24usize) {
+            let coefficient = coefficient >> shift;
+            let value = Decimal64::from_parts(coefficient as i64, -(scale as i32)).unwrap();
+            let mut expected = format!("{coefficient:0width$}", width = scale + 1);
+            if scale > 0 {
+                expected.insert(expected.len() - scale, '.');
+            }
+            prop_assert_eq!(value.to_string(), expected.clone());
+            prop_assert_eq!((-value).to_string(), format!("-{expected}"));
+        }
+
         #[test]
         fn texts_read_back_to_the_same_bits(value in finite()) {
             prop_assert!(value.is_canonical());

@@ -5,6 +5,7 @@
 mod ascii;
 mod check;
 mod decimal64;
+mod digits;
 mod error;
 mod fixed;
 mod scalar;
@@ -15,6 +16,7 @@ mod unit;
 
 pub use ascii::{Ascii, AsciiError, is_valid_ascii};
 pub use decimal64::{Decimal64, DecimalError};
+pub use digits::format_integer;
 pub use error::SchemaError;
 pub use fixed::Fixed;
 pub use scalar::{MAX_ASCII, MAX_SCALE, Scalar};
@@ -23,5 +25,6 @@ pub use time::{TimeError, TimeOfDay, Timestamp};
 pub use types::*;
 pub use unit::TimeUnit;
 
-/// Bytes that hold the text of any decimal (sign, point and 25 digits) and of any time (thirty bytes).
-pub const TEXT_MAX: usize = 32;
+/// Bytes that hold the text of any decimal (sign, point and 25 digits), of any time (thirty bytes) and of any number (20 digits), and the
+/// pieces of constant length in which they are written.
+pub const TEXT_MAX: usize = 40;

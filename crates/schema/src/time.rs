@@ -5,6 +5,7 @@
 //! (<https://howardhinnant.github.io/date_algorithms.html>).
 
 use crate::TEXT_MAX;
+use crate::digits::{nine, two};
 use std::fmt;
 use std::str::FromStr;
 
@@ -103,9 +104,10 @@ impl Timestamp {
     }
 
     /// Year, month (1 to 12) and day (1 to 31) in UTC.
+    #[inline]
     pub fn date(self) -> (i32, u32, u32) {
         let (year, month, day) = civil_from_days(self.0.div_euclid(NANOS_PER_DAY));
-        (year as i32, month as u32, day as u32)
+        (year as i32, month, day)
     }
 
     /// Time of day in UTC.
@@ -244,17 +246,19 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day from days since 1970-01-01 (Hinnant's `civil_from_days`).
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
+/// Year, month and day from days since 1970-01-01 (Hinnant's `civil_from_days`). The days of an `i64` of nanoseconds are all after
+/// 0000-03-01, from where it counts: 32 bits without a sign are enough.
+#[inline]
+fn civil_from_days(days: i64) -> (u32, u32, u32) {
+    let days = (days + 719_468) as u32;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    (year_of_era + era * 400 + u32::from(month <= 2), month, day)
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {
@@ -375,35 +379,34 @@ impl Input<'_> {
 }
 
 fn put_two(buffer: &mut [u8; TEXT_MAX], at: usize, value: u32) {
-    buffer[at] = b'0' + (value / 10) as u8;
-    buffer[at + 1] = b'0' + (value % 10) as u8;
+    buffer[at..at + 2].copy_from_slice(&two(value));
 }
 
 /// `nanos` is within a day; returns the end.
+#[inline]
 fn put_time(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: i64) -> usize {
-    let seconds = (nanos / NANOS_PER_SECOND) as u32;
+    let nanos = nanos as u64;
+    let seconds = (nanos / NANOS_PER_SECOND as u64) as u32;
     put_two(buffer, at, seconds / 3600);
     buffer[at + 2] = b':';
     put_two(buffer, at + 3, seconds / 60 % 60);
     buffer[at + 5] = b':';
     put_two(buffer, at + 6, seconds % 60);
-    put_fraction(buffer, at + 8, (nanos % NANOS_PER_SECOND) as u32)
+    put_fraction(buffer, at + 8, (nanos % NANOS_PER_SECOND as u64) as u32)
 }
 
 /// Groups of three digits up to the last that is not zero.
+#[inline]
 fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
     if nanos == 0 {
         return at;
     }
-    let groups = [nanos / 1_000_000, nanos / 1000 % 1000, nanos % 1000];
     buffer[at] = b'.';
-    for (digits, group) in buffer[at + 1..at + 10].as_chunks_mut::<3>().0.iter_mut().zip(groups) {
-        *digits = [group / 100, group / 10 % 10, group % 10].map(|digit| b'0' + digit as u8);
-    }
-    at + match groups {
-        [_, 0, 0] => 4,
-        [_, _, 0] => 7,
-        _ => 10,
+    buffer[at + 1..at + 10].copy_from_slice(&nine(nanos));
+    at + match nanos {
+        _ if !nanos.is_multiple_of(1000) => 10,
+        _ if !nanos.is_multiple_of(1_000_000) => 7,
+        _ => 4,
     }
 }
 
@@ -515,7 +518,8 @@ mod tests {
         let first = days_from_civil(1677, 9, 22);
         let last = days_from_civil(2262, 4, 11);
         for day in first..=last {
-            assert_eq!(civil_from_days(day), expected);
+            let (year, month, day_of_month) = civil_from_days(day);
+            assert_eq!((year.into(), month.into(), day_of_month.into()), expected);
             assert_eq!(days_from_civil(expected.0, expected.1, expected.2), day);
             let (year, month, day) = expected;
             expected = match (month, day) {

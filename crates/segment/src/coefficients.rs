@@ -63,24 +63,31 @@ pub(crate) fn restore(header: DecimalForm, numbers: &mut [i64], shifts: &[i64]) 
 /// Replaces numbers by the bits of the decimals. `false`: one of them has not the small form, or is none; all are what they were
 /// then.
 fn restore_small(header: DecimalForm, numbers: &mut [i64], shifts: &[i64]) -> bool {
-    let (mut magnitudes, mut zeros) = ([0; GROUP], [0; GROUP]);
-    let (magnitudes, zeros) = (&mut magnitudes[..numbers.len()], &mut zeros[..numbers.len()]);
-    for (magnitude, number) in magnitudes.iter_mut().zip(&*numbers) {
-        *magnitude = number.unsigned_abs();
+    if let (Ok(numbers), Ok(shifts)) = (<&mut [i64; GROUP]>::try_from(&mut *numbers), shifts.try_into()) {
+        return restore_group(header, numbers, shifts);
     }
+    let (mut all, mut all_shifts) = ([0; GROUP], [shifts.first().copied().unwrap_or(0); GROUP]);
+    all[..numbers.len()].copy_from_slice(numbers);
+    all_shifts[..shifts.len()].copy_from_slice(shifts);
+    let is_done = restore_group(header, &mut all, &all_shifts);
+    numbers.copy_from_slice(&all[..numbers.len()]);
+    is_done
+}
+
+/// [`restore_small`] of 128: loops of known length.
+fn restore_group(header: DecimalForm, numbers: &mut [i64; GROUP], shifts: &[i64; GROUP]) -> bool {
+    let mut magnitudes: [u64; GROUP] = std::array::from_fn(|i| numbers[i].unsigned_abs());
     match header.written {
-        DecimalsWritten::Unscaled => zeros.copy_from_slice(shifts),
+        DecimalsWritten::Unscaled => join(header.exponent, &magnitudes, shifts, numbers),
         DecimalsWritten::Scaled => {
-            if !divide(magnitudes, shifts) {
-                return false;
-            }
-            zeros.copy_from_slice(shifts);
+            divide(&mut magnitudes, shifts) && join(header.exponent, &magnitudes, shifts, numbers)
         }
         DecimalsWritten::Shortest => {
-            shorten(magnitudes, zeros, i64::from(-header.exponent).clamp(0, SHIFT_MAX))
+            let mut zeros = [0; GROUP];
+            shorten(&mut magnitudes, &mut zeros, i64::from(-header.exponent).clamp(0, SHIFT_MAX));
+            join(header.exponent, &magnitudes, &zeros, numbers)
         }
     }
-    join(header.exponent, magnitudes, zeros, numbers)
 }
 
 /// Divides each magnitude by ten to the power of its shift; `false` if one is no multiple, or a shift is too large.
@@ -133,31 +140,35 @@ fn shorten(magnitudes: &mut [u64], zeros: &mut [i64], most: i64) {
 /// The most that an exponent can be above the smallest.
 const EXPONENT_RANGE: u64 = (EXPONENT_MAX - EXPONENT_MIN) as u64;
 
-/// Replaces numbers by the bits that have their signs; `false` if one is not of the small form.
-fn join(exponent: i32, magnitudes: &[u64], zeros: &[i64], numbers: &mut [i64]) -> bool {
+/// Replaces numbers by the bits that have their signs; `false`, and they are what they were, if one is not of the small form.
+fn join(exponent: i32, magnitudes: &[u64; GROUP], zeros: &[i64; GROUP], numbers: &mut [i64; GROUP]) -> bool {
     const SIGN: u64 = 1 << 63;
     let lowest = i64::from(exponent - EXPONENT_MIN);
-    let mut all = [0; GROUP];
-    let (bits, signed) = (&mut all, &*numbers);
     let excess = widest(
         #[inline(always)]
-        move || {
-            let mut excess = 0;
-            let parts = signed.iter().zip(magnitudes).zip(zeros);
-            for (bits, ((number, magnitude), zeros)) in bits.iter_mut().zip(parts) {
+        || {
+            magnitudes.iter().zip(zeros).fold(0, |excess, (magnitude, zeros)| {
                 let exponent = lowest.wrapping_add(*zeros) as u64;
                 // One of them has bits that it should not have.
-                excess |=
-                    magnitude >> COEFFICIENT_BITS | (EXPONENT_RANGE.wrapping_sub(exponent) | exponent) & SIGN;
-                *bits = (*number as u64 & SIGN | exponent << COEFFICIENT_BITS | magnitude) as i64;
-            }
-            excess
+                excess
+                    | magnitude >> COEFFICIENT_BITS
+                    | (EXPONENT_RANGE.wrapping_sub(exponent) | exponent) & SIGN
+            })
         },
     );
-    if excess == 0 {
-        numbers.copy_from_slice(&all[..numbers.len()]);
+    if excess != 0 {
+        return false;
     }
-    excess == 0
+    widest(
+        #[inline(always)]
+        || {
+            for (number, (magnitude, zeros)) in numbers.iter_mut().zip(magnitudes.iter().zip(zeros)) {
+                let exponent = lowest.wrapping_add(*zeros) as u64;
+                *number = (*number as u64 & SIGN | exponent << COEFFICIENT_BITS | magnitude) as i64;
+            }
+        },
+    );
+    true
 }
 
 /// Bits of the decimal with this coefficient and shift; `None`: there is none.

@@ -29,6 +29,9 @@ pub(crate) const DECIMALS: u8 = 4;
 pub(crate) const FLOATS: u8 = 5;
 pub(crate) const STRINGS: u8 = 6;
 
+/// Bytes of a column of numbers that is a constant.
+pub(crate) const CONSTANT_BYTES: usize = 1 + size_of::<i64>();
+
 /// Buffers for decoding, used again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {

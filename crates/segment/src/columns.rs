@@ -6,7 +6,7 @@ use crate::damage::{Damage, Flaw};
 use crate::decimals;
 use crate::encoding::{COUNT_MAX, Float, GROUP, Strip, Strips, decode_ints, decode_ints_at};
 use crate::level::Level;
-use crate::plan::ColumnKind;
+use crate::plan::{ColumnKind, StepKind};
 use crate::simd::widest;
 use crate::strip_source::{DecimalStrips, Follows, StripSource};
 
@@ -46,6 +46,35 @@ impl<'a> Columns<'a> {
     /// Whether the block has the column.
     pub fn has(&self, column: usize) -> bool {
         self.block.head.chunk(self.group, column as u16).is_some()
+    }
+
+    /// Whether a step leads from each value above to one value below: the column of the step is always the same. A column that
+    /// cannot be read does not; reading it reports why.
+    pub fn leads_on(&self, column: usize, step: StepKind) -> bool {
+        if !self.has(column) {
+            return step == StepKind::Present;
+        }
+        self.constant(column).is_ok_and(|value| match (step, value) {
+            (_, None) => false,
+            (StepKind::Present, Some(value)) => value != 0,
+            (StepKind::Items, Some(value)) => value == 1,
+            (StepKind::Is(tag), Some(value)) => value == i64::from(tag),
+        })
+    }
+
+    /// The one value of a column of numbers; `None`: it has several, or is not there.
+    pub fn constant(&self, column: usize) -> Result<Option<i64>, Damage> {
+        let chunk = self.block.head.chunk(self.group, column as u16);
+        // Others need not be read to find out.
+        if chunk.is_none_or(|chunk| chunk.len as usize != column::CONSTANT_BYTES) {
+            return Ok(None);
+        }
+        match self.required(column)? {
+            (column::CONSTANT, bytes) => {
+                column::constant_of(bytes).map(Some).map_err(|flaw| self.damage(column, flaw))
+            }
+            _ => Ok(None),
+        }
     }
 
     #[cold]

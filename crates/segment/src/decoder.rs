@@ -3,7 +3,7 @@
 use crate::assemble::{Assembler, Sizes, Tools};
 use crate::block::Block;
 use crate::column::Scratch;
-use crate::columns::{Columns, spread};
+use crate::columns::Columns;
 use crate::damage::{Damage, Flaw};
 use crate::encoding::{GROUP, Strip};
 use crate::head::{Head, OWN, lanes, own};
@@ -558,7 +558,7 @@ impl Decoder {
         let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
         let groups = block.head().groups_of(type_id);
         if groups.is_empty() {
-            out.ints.clear();
+            out.numbers().clear();
             return Ok(());
         }
         if let Some(group) = groups.clone().find(|group| block.head().groups[*group].is_whole) {
@@ -578,7 +578,7 @@ impl Decoder {
         }
         let mut part = std::mem::take(&mut self.part);
         part.kind = out.kind;
-        out.ints.clear();
+        out.numbers().clear();
         for (at, group) in groups.enumerate() {
             self.swap_reference(at);
             let read = self.column_of(plan, Columns { block, group: group as u16 }, (column, at), &mut part);
@@ -609,14 +609,12 @@ impl Decoder {
             let values = &mut out[*index];
             values.kind = Some(*kind);
             values.clear_but_ints();
-            values.ints.resize(count, 0);
+            values.resize(count);
         }
-        self.together(block, type_id, &wanted, |index, rows, piece| {
-            let out = &mut out[index].ints[rows];
-            match piece {
-                Piece::Same(value) => out.fill(value),
-                Piece::Strip(strip) => strip.write(out),
-            }
+        self.together(block, type_id, &wanted, |index, rows, piece| match piece {
+            Piece::Same(value) if rows.len() == count => out[index].set_same(value, count),
+            Piece::Same(value) => out[index].numbers()[rows].fill(value),
+            Piece::Strip(strip) => strip.write(&mut out[index].numbers()[rows]),
         })?;
         let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
         for (index, (column, out)) in columns.iter().zip(out).enumerate() {
@@ -757,7 +755,7 @@ impl Decoder {
         out.clear_but_ints();
         self.whole_lanes(columns.group);
         if self.level.kept() == 0 {
-            out.ints.clear();
+            out.numbers().clear();
             return Ok(());
         }
         let bytes = columns.block.head().body_bytes as usize;
@@ -780,19 +778,18 @@ impl Decoder {
     ) -> Result<(), Damage> {
         let level = &self.groups[tools].tools.found;
         let Some(kind) = out.kind.filter(|_| level.count > 0) else {
-            out.ints.clear();
+            out.numbers().clear();
             return Ok(());
         };
         out.runs.extend(level.wanted_runs().unwrap_or_default());
         if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
-            out.ints.clear();
+            out.numbers().clear();
             let most = columns.block.head().body_bytes as usize;
             return texts(columns, column, level, most, &mut self.scratch, out);
         }
         // A field that is always there has no presence column.
         if kind == ColumnKind::Presence && !columns.has(column.into()) {
-            out.ints.clear();
-            out.ints.resize(level.kept(), 1);
+            out.set_same(1, level.kept());
             return Ok(());
         }
         let are_read = match kind {
@@ -801,16 +798,15 @@ impl Decoder {
             _ => false,
         };
         if are_read {
-            out.ints.clear();
+            out.numbers().clear();
             return Ok(());
         }
-        let decoded = columns.numbers((column.into(), kind), level, &mut self.scratch, &mut out.ints)?;
-        spread(decoded, level, &mut out.ints);
-        match kind {
-            ColumnKind::F64 => out.f64s.extend(out.ints.iter().map(|bits| f64::from_bits(*bits as u64))),
-            ColumnKind::F32 => out.f32s.extend(out.ints.iter().map(|bits| f32::from_bits(*bits as u32))),
-            _ => {}
+        if let Some(value) = columns.constant(column.into())? {
+            out.set_same(value, level.kept());
+        } else {
+            columns.numbers((column.into(), kind), level, &mut self.scratch, out.numbers())?;
         }
+        out.append_floats();
         Ok(())
     }
 
@@ -1022,6 +1018,7 @@ mod tests {
     use super::*;
     use crate::builder::{BlockBuilder, BlockOptions};
     use crate::row::RowHeader;
+    use crate::values::Values;
     use tapedb_codec::dynamic::Layouts;
 
     const ROWS: u64 = 5_000;
@@ -1101,6 +1098,63 @@ mod tests {
             }
             decoder.times_by_lane(&block, 1, None, &mut memory, &mut found).unwrap();
             assert!(found.is_empty(), "there is no such record type");
+        }
+    }
+
+    /// Entries of 300 messages of three symbols, one each; the last message has `odd` ones instead.
+    fn block_of_entries(odd: &str) -> (Plan, Block) {
+        let schema = "record A { x: i64?, y: i64 } record B { y: i64 }
+            message M { n: i64?, entries: array<record<A|B>?> }";
+        let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
+        let (type_id, _) = plan.layouts().schema().record("M").unwrap();
+        let (mut builder, mut bytes) = (BlockBuilder::new(BlockOptions::default()), Vec::new());
+        for i in 0..300u64 {
+            let usual = format!(r#"{{"$type": "A", "x": {}, "y": {}}}"#, i % 5, i * i % 40);
+            let entries = if i == 299 { odd } else { &usual };
+            let text = format!(r#"{{"$type": "M", "n": {i}, "entries": [{entries}]}}"#);
+            let mut body = Vec::new();
+            plan.layouts().encode(&plan.layouts().from_json(&text).unwrap(), &mut body).unwrap();
+            let header = RowHeader { time: i as i64, sequence: i, symbol: i as u32 % 3, type_id };
+            builder.push(header, &body).unwrap();
+        }
+        builder.finish(&plan, &mut bytes);
+        let mut block = Block::new();
+        block.load(&bytes).unwrap();
+        (plan, block)
+    }
+
+    #[test]
+    fn fields_of_single_entries_are_decoded_as_those_of_messages() {
+        let usual = r#"{"$type": "A", "x": 1, "y": 2}"#;
+        let (two, none) = (format!("{usual}, {usual}"), String::new());
+        let odd = [usual, &two, &none, "null", r#"{"$type": "B", "y": 3}"#, r#"{"$type": "A", "y": 2}"#];
+        let (mut decoder, mut found, mut expected) = (Decoder::new(), Vec::new(), ColumnValues::new());
+        for odd in odd {
+            let (plan, block) = block_of_entries(odd);
+            let (type_id, _) = plan.layouts().schema().record("M").unwrap();
+            let group = plan.group(type_id).unwrap();
+            let all: Vec<u16> = (0..group.columns().len() as u16).collect();
+            // Twice, so that values of a block before lie in the memory.
+            for _ in 0..2 {
+                decoder.columns((&plan, &block), (type_id, &all), None, &mut found).unwrap();
+            }
+            for (column, found) in all.iter().zip(&found) {
+                decoder.column(&plan, &block, (type_id, *column), None, &mut expected).unwrap();
+                let path = &group.columns()[usize::from(*column)].path;
+                assert_eq!(found.values(), expected.values(), "{path}, {odd}");
+                let Values::Ints(numbers) = found.values() else { unreachable!() };
+                let is_same = found.same().is_none_or(|same| numbers.iter().all(|number| *number == same));
+                assert!(is_same, "{path}, {odd}");
+            }
+            let wanted =
+                |column: u16| Wanted { index: 0, column, kind: group.columns()[usize::from(column)].kind };
+            let is_plain = |path: &str| {
+                wanted(group.column(path).unwrap()).is_plain(group, Columns { block: &block, group: 0 })
+            };
+            // Only of x not every entry of the last block has one.
+            let is_usual = odd.contains('A') && odd != two;
+            assert_eq!([is_plain("entries[].A.y"), is_plain("n")], [is_usual, true], "{odd}");
+            assert_eq!(is_plain("entries[].A.x"), odd == usual, "{odd}");
         }
     }
 }

@@ -74,8 +74,8 @@ impl LaneColumn {
     pub fn append_homes(&self, homes: &[u32], out: &mut ColumnValues) {
         match self.form {
             Form::Values => out.append_homes(&self.values, homes),
-            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + homes.len(), value),
-            Form::Near => self.near.append_homes(homes, &mut out.ints),
+            Form::Constant { value, .. } => out.append_same(value, homes.len()),
+            Form::Near => self.near.append_homes(homes, out.numbers()),
         }
     }
 
@@ -86,8 +86,8 @@ impl LaneColumn {
     pub fn append_at(&self, places: &[u32], out: &mut ColumnValues) {
         match self.form {
             Form::Values => out.append_at(&self.values, places),
-            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + places.len(), value),
-            Form::Near => out.ints.extend(places.iter().map(|place| self.near.value(*place as usize))),
+            Form::Constant { value, .. } => out.append_same(value, places.len()),
+            Form::Near => out.numbers().extend(places.iter().map(|place| self.near.value(*place as usize))),
         }
     }
 
@@ -98,8 +98,8 @@ impl LaneColumn {
     pub fn append_range(&self, range: Range<usize>, out: &mut ColumnValues) {
         match self.form {
             Form::Values => out.append_range(&self.values, range),
-            Form::Constant { value, .. } => out.ints.resize(out.ints.len() + range.len(), value),
-            Form::Near => self.near.append_range(range, &mut out.ints),
+            Form::Constant { value, .. } => out.append_same(value, range.len()),
+            Form::Near => self.near.append_range(range, out.numbers()),
         }
     }
 

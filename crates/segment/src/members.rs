@@ -47,7 +47,7 @@ fn members_below(members: &[u32], end: u32) -> usize {
 }
 
 /// Replaces `places` by where `mark` stands.
-fn find(marks: &[u8], mark: u8, places: &mut Vec<u32>) {
+pub(crate) fn find(marks: &[u8], mark: u8, places: &mut Vec<u32>) {
     // Eight are written at a time, members or not.
     places.resize(marks.len() + EIGHT, 0);
     let (eights, rest) = marks.as_chunks::<EIGHT>();

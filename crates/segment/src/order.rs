@@ -2,11 +2,12 @@
 
 use crate::block::Block;
 use crate::column::Scratch;
-use crate::columns::Columns;
+use crate::columns::{Columns, Decoded};
 use crate::damage::Damage;
 use crate::decoder::Selection;
 use crate::head::{OWN, lanes, own};
 use crate::level::Level;
+use crate::members::find;
 use crate::simd::widest;
 use std::ops::Range;
 
@@ -47,7 +48,13 @@ pub(crate) struct Order {
     wide: Vec<i64>,
     narrow: Vec<u32>,
     next: Vec<u32>,
+    /// The lane of each row.
+    marks: Vec<u8>,
 }
+
+/// Of so few lanes the rows of each are searched for. Of more, each row is counted in its lane, which takes longer: the next one
+/// waits for it.
+const LANES_SEARCHED: usize = 4;
 
 /// Not the home of a row: a block has fewer rows.
 pub(crate) const NO_HOME: u32 = u32::MAX;
@@ -193,7 +200,12 @@ impl Order {
             return Ok(());
         }
         if is_by_row(block) {
-            return self.read_lane_of(Columns { block, group: OWN }, scratch);
+            let columns = Columns { block, group: OWN };
+            if self.search_lanes(columns, scratch)? {
+                self.homes.resize(block.head().count as usize, NO_HOME);
+                return self.mark_lanes(block);
+            }
+            return self.read_lane_of(columns, scratch);
         }
         self.read_positions(block, scratch)?;
         self.homes.resize(block.head().count as usize, NO_HOME);
@@ -203,6 +215,9 @@ impl Order {
     /// [`Self::read_places`] without `homes`. Each place is a row of the block, but in forged blocks one may be
     /// there twice.
     pub fn read_places_only(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        if is_by_row(block) && self.search_lanes(Columns { block, group: OWN }, scratch)? {
+            return Ok(());
+        }
         if is_by_row(block) || has_one_lane(block) {
             self.read_places(block, scratch)?;
         } else {
@@ -328,6 +343,32 @@ impl Order {
             return Err(block.head_damage("rows of all symbols", self.places.len() as u64, marked as u64));
         }
         Ok(())
+    }
+
+    /// From the lane of each row, where all of few lanes are wanted: finds their rows, without `homes`. `false`: it is another
+    /// block, or one that is damaged, which [`Self::read_lane_of`] reports.
+    fn search_lanes(&mut self, columns: Columns<'_>, scratch: &mut Scratch) -> Result<bool, Damage> {
+        let count = columns.block.head().count;
+        if self.lanes.len() > LANES_SEARCHED || !self.wants_all(count) {
+            return Ok(false);
+        }
+        let Self { lanes, level, wide, narrow, marks, places, .. } = self;
+        level.one_run(count as usize);
+        let (decoded, any) =
+            columns.small(own::LANE.into(), level, scratch, wide, marks, |lane| lane as u8)?;
+        if decoded != Decoded::Values || any > u64::from(u8::MAX) {
+            return Ok(false);
+        }
+        places.clear();
+        for (mark, lane) in (0..).zip(&*lanes) {
+            find(marks, mark, narrow);
+            if narrow.len() != (lane.end - lane.start) as usize {
+                return Ok(false);
+            }
+            places.extend_from_slice(narrow);
+        }
+        // As many rows as there are have been found, so no other lane is among them.
+        Ok(places.len() == count as usize)
     }
 
     /// From the lane of each row.

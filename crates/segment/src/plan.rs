@@ -32,8 +32,8 @@ pub struct GroupPlan {
     columns: Vec<ColumnPlan>,
     /// Nodes with state between the two passes of assembling rows; columns first.
     pub(crate) slots: usize,
-    /// Of each column that has at most one value for each row, the presences that its values depend on.
-    presences: Vec<Option<Vec<u16>>>,
+    /// Of each column the columns that determine which values it has, from the outermost on.
+    ways: Vec<Vec<(u16, StepKind)>>,
     /// What the values of each column may be.
     rules: Vec<Rule>,
 }
@@ -187,9 +187,9 @@ impl GroupPlan {
         // Records and items have no column of their own: their slots are after those of the columns.
         let Maker { columns, rules, .. } = maker;
         shift_record(&mut root, columns.len());
-        let mut presences = vec![None; columns.len()];
-        root.note_presences(&mut Vec::new(), &mut presences);
-        Self { root, slots: columns.len() + maker.slots, columns, presences, rules }
+        let mut ways = vec![Vec::new(); columns.len()];
+        root.note_ways(&mut Vec::new(), &mut ways);
+        Self { root, slots: columns.len() + maker.slots, columns, ways, rules }
     }
 
     /// The columns by their numbers.
@@ -207,95 +207,59 @@ impl GroupPlan {
         self.rules.get(usize::from(column)).copied()
     }
 
-    /// The columns of presence that a column's values depend on, from the outermost on; where a block has none of them, the
-    /// column has a value for each row. `None`: it depends on arrays or alternatives, or there is no such column.
-    pub(crate) fn presences_above(&self, column: u16) -> Option<&[u16]> {
-        self.presences.get(usize::from(column))?.as_deref()
-    }
-
-    /// The columns that determine which values a column has, from the outermost on.
-    pub fn way_to(&self, column: u16) -> Vec<(u16, StepKind)> {
-        let mut way = Vec::new();
-        self.root.find(usize::from(column), &mut way);
-        way
+    /// The columns that determine which values a column has, from the outermost on; none for a column that does not exist.
+    pub fn way_to(&self, column: u16) -> &[(u16, StepKind)] {
+        self.ways.get(usize::from(column)).map_or(&[], |way| way)
     }
 }
 
 impl RecordNode {
-    /// Notes `above`, the presences that this record depends on, and those below it, for each column with at most one value for
-    /// each row.
-    fn note_presences(&self, above: &mut Vec<u16>, noted: &mut [Option<Vec<u16>>]) {
+    /// Notes for each column below this record the columns on the way to it, of which `above` are above the record.
+    fn note_ways(&self, above: &mut Vec<(u16, StepKind)>, noted: &mut [Vec<(u16, StepKind)>]) {
         for field in &self.fields {
-            let depth = above.len();
-            if let Some(null) = field.null {
-                noted[null.column] = Some(above.clone());
-                above.push(null.column as u16);
-            }
-            match &field.node {
-                Node::Record(record) => record.note_presences(above, noted),
-                Node::Leaf { column, .. }
-                | Node::Bytes { column }
-                | Node::Union { tags: column, .. }
-                | Node::Array { counts: column, .. } => noted[*column] = Some(above.clone()),
-            }
-            above.truncate(depth);
-        }
-    }
-
-    /// Whether a column is below this record; adds the columns on the way to it.
-    fn find(&self, column: usize, way: &mut Vec<(u16, StepKind)>) -> bool {
-        self.fields.iter().any(|field| {
             let presence = field.null.map(|null| null.column);
-            find_nullable(presence, &field.node, column, way)
-        })
+            field.node.note_nullable(presence, above, noted);
+        }
     }
 }
 
 impl Node {
-    fn find(&self, column: usize, way: &mut Vec<(u16, StepKind)>) -> bool {
+    /// [`RecordNode::note_ways`] of a node that may have a column for its presence.
+    fn note_nullable(
+        &self,
+        presence: Option<usize>,
+        above: &mut Vec<(u16, StepKind)>,
+        noted: &mut [Vec<(u16, StepKind)>],
+    ) {
+        let depth = above.len();
+        if let Some(presence) = presence {
+            noted[presence].clone_from(above);
+            above.push((presence as u16, StepKind::Present));
+        }
+        self.note_ways(above, noted);
+        above.truncate(depth);
+    }
+
+    fn note_ways(&self, above: &mut Vec<(u16, StepKind)>, noted: &mut [Vec<(u16, StepKind)>]) {
         match self {
-            Self::Leaf { column: own, .. } | Self::Bytes { column: own } => *own == column,
-            Self::Record(record) => record.find(column, way),
+            Self::Leaf { column, .. } | Self::Bytes { column } => noted[*column].clone_from(above),
+            Self::Record(record) => record.note_ways(above, noted),
             Self::Union { tags, alternatives } => {
-                let mut numbered = (0..).zip(alternatives);
-                *tags == column
-                    || numbered.any(|(tag, record)| {
-                        below(way, (*tags, StepKind::Is(tag)), |way| record.find(column, way))
-                    })
+                noted[*tags].clone_from(above);
+                for (tag, record) in (0..).zip(alternatives) {
+                    above.push((*tags as u16, StepKind::Is(tag)));
+                    record.note_ways(above, noted);
+                    above.pop();
+                }
             }
             Self::Array { counts, item } => {
-                let find = |way: &mut _| find_nullable(item.presence, &item.node, column, way);
-                *counts == column || below(way, (*counts, StepKind::Items), find)
+                noted[*counts].clone_from(above);
+                above.push((*counts as u16, StepKind::Items));
+                item.node.note_nullable(item.presence, above, noted);
+                above.pop();
             }
         }
     }
-}
-
-/// [`Node::find`] of a node that may have a column for its presence.
-fn find_nullable(
-    presence: Option<usize>,
-    node: &Node,
-    column: usize,
-    way: &mut Vec<(u16, StepKind)>,
-) -> bool {
-    match presence {
-        None => node.find(column, way),
-        Some(own) => own == column || below(way, (own, StepKind::Present), |way| node.find(column, way)),
-    }
-}
-
-/// Searches below a column, which is on the way if the search succeeds.
-fn below(
-    way: &mut Vec<(u16, StepKind)>,
-    (column, kind): (usize, StepKind),
-    find: impl FnOnce(&mut Vec<(u16, StepKind)>) -> bool,
-) -> bool {
-    way.push((column as u16, kind));
-    let is_found = find(way);
-    if !is_found {
-        way.pop();
-    }
-    is_found
 }
 
 struct Maker<'a> {
@@ -523,8 +487,8 @@ mod tests {
         let group = plan.group(id).unwrap();
         let way = |path: &str| {
             let way = group.way_to(group.column(path).unwrap());
-            let path = |column: u16| group.columns()[usize::from(column)].path.as_str();
-            way.into_iter().map(|(column, kind)| (path(column), kind)).collect::<Vec<_>>()
+            let path = |column: &u16| group.columns()[usize::from(*column)].path.as_str();
+            way.iter().map(|(column, kind)| (path(column), *kind)).collect::<Vec<_>>()
         };
         assert_eq!(way("n"), [("n?", Present)]);
         assert_eq!([way("n?"), way("one.x"), way("some")], [vec![], vec![], vec![]]);
@@ -536,29 +500,6 @@ mod tests {
         assert_eq!(way("some[].my.B.in.my.C.z[]"), inner);
         assert_eq!(way("some[].A.x"), [some[0], some[1], ("some[]", Is(0))]);
         assert_eq!(way("grid[][]"), [("grid", Items), ("grid[]", Items)]);
-    }
-
-    #[test]
-    fn columns_with_a_value_for_each_row_depend_on_presences_only() {
-        let schema = "record A { x: i8?, y: i8 } record B { y: string? }
-            message M { n: i64?, one: record<A>?, some: array<record<A|B>?>, two: record<A|B> }";
-        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
-        let (id, _) = layouts.schema().record("M").unwrap();
-        let plan = Plan::new(layouts);
-        let group = plan.group(id).unwrap();
-        let above = |path: &str| {
-            let presences = group.presences_above(group.column(path).unwrap())?;
-            let path = |column: &u16| group.columns()[usize::from(*column)].path.clone();
-            Some(presences.iter().map(path).collect::<Vec<_>>().join(" "))
-        };
-        let none = Some(String::new());
-        assert_eq!([above("n?"), above("one?"), above("some"), above("two")], [&none; 4].map(Clone::clone));
-        assert_eq!(above("n").as_deref(), Some("n?"));
-        assert_eq!(above("one.x?").as_deref(), Some("one?"));
-        assert_eq!(above("one.x").as_deref(), Some("one? one.x?"));
-        assert_eq!(above("one.y").as_deref(), Some("one?"));
-        assert_eq!([above("some[]?"), above("some[].A.y"), above("two.A.y")], [None, None, None]);
-        assert_eq!(group.presences_above(1_000), None);
     }
 
     #[test]

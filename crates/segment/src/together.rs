@@ -1,4 +1,7 @@
-//! Columns of one record type that have a value for each row, decoded together.
+//! Columns of one record type that have one value for each row, decoded together.
+//!
+//! Which columns have, a block states: where every message has one entry, and all entries are of one alternative, the fields of
+//! the entries have a value for each row as those of messages do.
 //!
 //! 128 values of each column are decoded and added to what they follow while they are in the nearest cache, and then written
 //! once, to where they belong. So no column is decoded for others to follow it and then copied.
@@ -28,10 +31,14 @@ impl Wanted {
     pub fn is_plain(&self, plan: &GroupPlan, columns: Columns<'_>) -> bool {
         let is_number = matches!(
             self.kind,
-            ColumnKind::Int { .. } | ColumnKind::Decimal64 | ColumnKind::Count | ColumnKind::Tag(_)
+            ColumnKind::Presence
+                | ColumnKind::Int { .. }
+                | ColumnKind::Decimal64
+                | ColumnKind::Count
+                | ColumnKind::Tag(_)
         );
-        let is_there = |presence: &u16| !columns.has((*presence).into());
-        is_number && plan.presences_above(self.column).is_some_and(|above| above.iter().all(is_there))
+        let way = plan.way_to(self.column);
+        is_number && way.iter().all(|(column, step)| columns.leads_on((*column).into(), *step))
     }
 }
 
@@ -62,6 +69,11 @@ impl<'a> Together<'a> {
         let mut together = Self { varying: Vec::with_capacity(wanted.len() + 1), constants: Vec::new() };
         for Wanted { index, column, kind } in wanted {
             let column = usize::from(*column);
+            // A value that is always there has no presence column.
+            if *kind == ColumnKind::Presence && !columns.has(column) {
+                together.constants.push((*index, 1));
+                continue;
+            }
             let numbers = memory.lend(|values, scratch| {
                 columns.number_strips((column, *kind), (level, &[]), scratch, values)
             })?;

@@ -14,7 +14,9 @@ pub(crate) fn place_of(home: u32) -> usize {
 #[derive(Debug, Default)]
 pub struct ColumnValues {
     /// Numbers; the bits of floats too, where a decoder reads them.
-    pub(crate) ints: Vec<i64>,
+    ints: Vec<i64>,
+    /// What all of `ints` are, if that is known.
+    same: Option<i64>,
     pub(crate) f64s: Vec<f64>,
     pub(crate) f32s: Vec<f32>,
     pub(crate) ends: Vec<u32>,
@@ -74,6 +76,52 @@ impl ColumnValues {
         &self.runs
     }
 
+    /// The number that all values are, if that is known without looking at them.
+    pub fn same(&self) -> Option<i64> {
+        self.same.filter(|_| matches!(self.values(), Values::Ints([_, ..])))
+    }
+
+    /// The numbers, to be changed.
+    pub(crate) fn numbers(&mut self) -> &mut Vec<i64> {
+        self.same = None;
+        &mut self.ints
+    }
+
+    /// Replaces the numbers by so many times `value`. Where they were that before, only those that are added are written: a column
+    /// that is constant in a block is mostly the same in the next one.
+    pub(crate) fn set_same(&mut self, value: i64, count: usize) {
+        if self.same != Some(value) {
+            self.ints.clear();
+        }
+        self.ints.resize(count, value);
+        self.same = Some(value);
+    }
+
+    /// Makes it so many numbers, to be overwritten.
+    pub(crate) fn resize(&mut self, count: usize) {
+        self.ints.resize(count, self.same.unwrap_or(0));
+    }
+
+    /// Appends the floats that the numbers are the bits of, if it is a column of floats.
+    pub(crate) fn append_floats(&mut self) {
+        match self.kind {
+            Some(ColumnKind::F64) => {
+                self.f64s.extend(self.ints.iter().map(|bits| f64::from_bits(*bits as u64)))
+            }
+            Some(ColumnKind::F32) => {
+                self.f32s.extend(self.ints.iter().map(|bits| f32::from_bits(*bits as u32)))
+            }
+            _ => {}
+        }
+    }
+
+    /// Appends so many times `value`.
+    pub(crate) fn append_same(&mut self, value: i64, count: usize) {
+        let are_same = self.ints.is_empty() || self.same == Some(value);
+        self.same = are_same.then_some(value);
+        self.ints.resize(self.ints.len() + count, value);
+    }
+
     /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         (self.ints.capacity() + self.f64s.capacity()) * 8
@@ -110,7 +158,7 @@ impl ColumnValues {
     /// Adds values of later symbols.
     pub(crate) fn append(&mut self, more: &Self) {
         let (values, bytes) = (self.runs.last().copied().unwrap_or(0), self.content.len() as u32);
-        self.ints.extend_from_slice(&more.ints);
+        self.numbers().extend_from_slice(&more.ints);
         self.f64s.extend_from_slice(&more.f64s);
         self.f32s.extend_from_slice(&more.f32s);
         self.ends.extend(more.ends.iter().map(|end| bytes + end));
@@ -124,7 +172,7 @@ impl ColumnValues {
     /// When a place has no value.
     pub fn append_at(&mut self, from: &Self, places: &[u32]) {
         match from.values() {
-            Values::Ints(values) => pick(values, places, &mut self.ints),
+            Values::Ints(values) => pick(values, places, self.numbers()),
             Values::F64s(values) => pick(values, places, &mut self.f64s),
             Values::F32s(values) => pick(values, places, &mut self.f32s),
             Values::Bytes(ends, content) => {
@@ -144,7 +192,7 @@ impl ColumnValues {
     /// When a place has no value.
     pub(crate) fn append_homes(&mut self, from: &Self, homes: &[u32]) {
         match from.values() {
-            Values::Ints(values) => pick_homes(values, homes, &mut self.ints),
+            Values::Ints(values) => pick_homes(values, homes, self.numbers()),
             Values::F64s(values) => pick_homes(values, homes, &mut self.f64s),
             Values::F32s(values) => pick_homes(values, homes, &mut self.f32s),
             Values::Bytes(ends, content) => homes.iter().for_each(|home| {
@@ -161,7 +209,7 @@ impl ColumnValues {
     /// When a place has no value.
     pub fn append_range(&mut self, from: &Self, range: Range<usize>) {
         match from.values() {
-            Values::Ints(values) => self.ints.extend_from_slice(&values[range]),
+            Values::Ints(values) => self.numbers().extend_from_slice(&values[range]),
             Values::F64s(values) => self.f64s.extend_from_slice(&values[range]),
             Values::F32s(values) => self.f32s.extend_from_slice(&values[range]),
             Values::Bytes(ends, content) => {
@@ -180,7 +228,7 @@ impl ColumnValues {
         match self.kind {
             Some(ColumnKind::F64) => self.f64s.extend(bits.map(|bits| f64::from_bits(bits as u64))),
             Some(ColumnKind::F32) => self.f32s.extend(bits.map(|bits| f32::from_bits(bits as u32))),
-            _ => self.ints.extend(bits),
+            _ => self.numbers().extend(bits),
         }
     }
 

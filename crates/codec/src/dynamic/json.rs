@@ -7,8 +7,7 @@
 //! (`from_json.rs` reads it.)
 
 use super::error::EncodeError;
-use super::layouts::TypeLayout;
-use super::reference::{RecordRef, ValueRef};
+use super::reference::{ArrayRef, AsciiRef, RecordRef, ValueRef};
 use super::tail::{Tail, is_plain};
 use std::fmt;
 use std::io::Write;
@@ -57,18 +56,20 @@ impl RecordRef<'_> {
 }
 
 fn write_record(record: RecordRef<'_>, typed: bool, header: impl FnOnce(&mut Tail<'_>), out: &mut Tail<'_>) {
-    let (start, layout) = (out.len(), record.layout());
+    let (start, names) = (out.len(), &record.layout().names);
     // All begin with a comma; the first one becomes the brace.
     if typed {
-        out.name(&layout.names.record);
+        out.name(&names.record);
     }
     header(out);
-    for ((field, name), value) in layout.fields.iter().zip(&layout.names.fields).zip(record.values()) {
-        if value.is_null() && !field.has_default {
-            continue;
+    let mut values = record.values();
+    for field in &names.fields {
+        // A call to `zip` is not inlined here, and then each value goes through memory.
+        let Some(value) = values.next() else { break };
+        if !value.is_null() || field.has_default {
+            out.name(&field.key);
+            write_one(value, field.typed, out);
         }
-        out.name(name);
-        write_typed(&field.ty, value, out);
     }
     if out.len() == start {
         out.byte(b'{');
@@ -78,29 +79,20 @@ fn write_record(record: RecordRef<'_>, typed: bool, header: impl FnOnce(&mut Tai
     out.byte(b'}');
 }
 
-fn write_typed(ty: &TypeLayout, value: ValueRef<'_>, out: &mut Tail<'_>) {
-    match (ty, value) {
-        (TypeLayout::Record(types), ValueRef::Record(record)) => {
-            write_record(record, types.len() > 1, |_| (), out);
+/// The items of an array. Most arrays are of records.
+fn write_array(array: ArrayRef<'_>, typed: bool, out: &mut Tail<'_>) {
+    let start = out.len();
+    for value in array.iter() {
+        out.byte(b',');
+        match value {
+            ValueRef::Record(record) => write_record(record, typed, |_| (), out),
+            value => write_one(value, typed, out),
         }
-        (TypeLayout::Array(item), ValueRef::Array(array)) => {
-            write_list(array.iter(), out, |value, out| write_typed(&item.ty, value, out));
-        }
-        (_, value) => write_one(value, out),
     }
-}
-
-fn write_list<'a>(
-    values: impl Iterator<Item = ValueRef<'a>>,
-    out: &mut Tail<'_>,
-    write: impl Fn(ValueRef<'a>, &mut Tail<'_>),
-) {
-    out.byte(b'[');
-    for (i, value) in values.enumerate() {
-        if i > 0 {
-            out.byte(b',');
-        }
-        write(value, out);
+    if out.len() == start {
+        out.byte(b'[');
+    } else {
+        out.replace(start, b'[');
     }
     out.byte(b']');
 }
@@ -108,42 +100,56 @@ fn write_list<'a>(
 /// Appends one value; nested records carry their `"$type"`.
 pub(super) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
     let mut tail = Tail::of(out);
-    write_one(value, &mut tail);
+    write_one(value, true, &mut tail);
     tail.finish();
 }
 
-fn write_one(value: ValueRef<'_>, out: &mut Tail<'_>) {
+/// Inlined where values are decoded, so that a value's kind is found once.
+#[inline(always)]
+fn write_one(value: ValueRef<'_>, typed: bool, out: &mut Tail<'_>) {
     match value {
         ValueRef::Null => out.text(b"null"),
         ValueRef::Bool(x) => out.text(if x { &b"true"[..] } else { b"false" }),
         ValueRef::Int(x) => out.integer(x),
         ValueRef::UInt(x) => out.number(x),
-        ValueRef::F32(x) if x.is_finite() => push(out, format_args!("{x:?}")),
-        ValueRef::F32(x) => write_unusual(x.into(), out),
-        ValueRef::F64(x) if x.is_finite() => push(out, format_args!("{x:?}")),
-        ValueRef::F64(x) => write_unusual(x, out),
+        ValueRef::F32(x) => write_f32(x, out),
+        ValueRef::F64(x) => write_f64(x, out),
         ValueRef::Decimal(x) => out.decimal(x),
         ValueRef::Scaled(x, scale) => write_scaled(x, scale, out),
         ValueRef::Timestamp(x) => out.timestamp(x),
         ValueRef::TimeOfDay(x) => out.time_of_day(x),
         ValueRef::Char(x) => write_text(x.encode_utf8(&mut [0; 4]), out),
-        ValueRef::Ascii(x) => match x.as_bytes().try_into() {
-            Ok(eight) if out.short_text::<8>(eight) => {}
-            _ => write_text(x.as_str(), out),
-        },
+        ValueRef::Ascii(x) => write_ascii(x, out),
         ValueRef::Text(x) => write_text(x, out),
-        ValueRef::Binary(bytes) => {
-            out.byte(b'"');
-            bytes.iter().for_each(|byte| out.text(&[byte >> 4, byte & 15].map(hexadecimal)));
-            out.byte(b'"');
-        }
+        ValueRef::Binary(bytes) => write_binary(bytes, out),
         ValueRef::Enum(value) => match value.name() {
             Some(name) => out.name(name),
             None => out.text(b"\"\""),
         },
-        ValueRef::Array(array) => write_list(array.iter(), out, write_one),
-        ValueRef::Record(record) => write_record(record, true, |_| (), out),
+        ValueRef::Array(array) => write_array(array, typed, out),
+        ValueRef::Record(record) => write_record(record, typed, |_| (), out),
     }
+}
+
+fn write_f32(x: f32, out: &mut Tail<'_>) {
+    if x.is_finite() { push(out, format_args!("{x:?}")) } else { write_unusual(x.into(), out) }
+}
+
+fn write_f64(x: f64, out: &mut Tail<'_>) {
+    if x.is_finite() { push(out, format_args!("{x:?}")) } else { write_unusual(x, out) }
+}
+
+fn write_ascii(text: AsciiRef<'_>, out: &mut Tail<'_>) {
+    match text.as_bytes().try_into() {
+        Ok(eight) if out.short_text::<8>(eight) => {}
+        _ => write_text(text.as_str(), out),
+    }
+}
+
+fn write_binary(bytes: &[u8], out: &mut Tail<'_>) {
+    out.byte(b'"');
+    bytes.iter().for_each(|byte| out.text(&[byte >> 4, byte & 15].map(hexadecimal)));
+    out.byte(b'"');
 }
 
 fn hexadecimal(digit: u8) -> u8 {

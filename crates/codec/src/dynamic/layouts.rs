@@ -1,6 +1,6 @@
 //! A prepared schema: the offset of each field of each record type.
 
-use super::names::{Name, Names};
+use super::names::{FieldName, Name, Names};
 use super::op::{NEAR, Op};
 use super::test::Test;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
@@ -203,10 +203,13 @@ impl RecordLayout {
         let tests = Test::of_fields(&ops, offset);
         let is_open =
             last_end.is_none() && tests.as_ref().is_some_and(|tests| tests.iter().all(Test::is_open));
+        let name =
+            |field: &FieldLayout| FieldName::of(&field.name, field.has_default, field.ty.has_alternatives());
+        let names: Vec<_> = fields.iter().map(name).collect();
         Self {
             name: record.name.clone(),
             message: record.message,
-            names: Names::of(record),
+            names: Names::of(&record.name, names),
             fields,
             fixed: offset,
             nullable,
@@ -253,6 +256,15 @@ impl RecordLayout {
 }
 
 impl TypeLayout {
+    /// Whether the records in a value, or in the arrays in it, may be of several types.
+    fn has_alternatives(&self) -> bool {
+        match self {
+            Self::Record(types) => types.len() > 1,
+            Self::Array(item) => item.ty.has_alternatives(),
+            _ => false,
+        }
+    }
+
     /// Resolves a type of a valid schema.
     fn new(schema: &Schema, ty: &FieldType) -> Self {
         match ty {

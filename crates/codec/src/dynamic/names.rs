@@ -1,7 +1,5 @@
 //! Names as they are in JSON: quoted once, when a schema is prepared.
 
-use tapedb_schema::RecordType;
-
 /// A text that is copied often. Most are short: then a copy of constant length is enough.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
@@ -37,17 +35,35 @@ impl Name {
 pub(super) struct Names {
     /// `,"$type":"Trade"`.
     pub record: Name,
-    /// Of each field, `,"price":`.
-    pub fields: Vec<Name>,
+    /// Of each field.
+    pub fields: Vec<FieldName>,
+}
+
+/// What JSON needs of a field.
+#[derive(Debug, Clone)]
+pub(super) struct FieldName {
+    /// `,"price":`.
+    pub key: Name,
+    /// Whether the field's default is something else than null, so that a null is written.
+    pub has_default: bool,
+    /// Whether records in it carry their type: there are several alternatives.
+    pub typed: bool,
 }
 
 impl Names {
-    pub fn of(record: &RecordType) -> Self {
-        let key = |name: &str| Name::new(&[b",", &quoted(name)[..], b":"].concat());
+    /// Of a record type with these fields.
+    pub fn of(record: &str, fields: impl IntoIterator<Item = FieldName>) -> Self {
         Self {
-            record: Name::new(&[b",\"$type\":", &quoted(&record.name)[..]].concat()),
-            fields: record.fields.iter().map(|field| key(&field.name)).collect(),
+            record: Name::new(&[b",\"$type\":", &quoted(record)[..]].concat()),
+            fields: fields.into_iter().collect(),
         }
+    }
+}
+
+impl FieldName {
+    /// Of a field with that name.
+    pub fn of(name: &str, has_default: bool, typed: bool) -> Self {
+        Self { key: Name::new(&[b",", &quoted(name)[..], b":"].concat()), has_default, typed }
     }
 }
 

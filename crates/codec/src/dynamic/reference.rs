@@ -144,6 +144,11 @@ impl<'a> RecordRef<'a> {
         self.layout
     }
 
+    /// The prepared schema that it belongs to.
+    pub fn layouts(&self) -> &'a Layouts {
+        self.layouts
+    }
+
     /// Number of fields.
     pub fn len(&self) -> usize {
         self.layout.fields.len()

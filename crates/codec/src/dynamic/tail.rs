@@ -4,7 +4,7 @@
 //! is too much is overwritten by the next piece.
 
 use super::names::Name;
-use tapedb_schema::{Decimal64, TEXT_MAX, TimeOfDay, Timestamp};
+use tapedb_schema::{Decimal64, TEXT_MAX, TimeOfDay, Timestamp, format_integer};
 
 /// Always true: `at` is not beyond the vector's length, and what lies behind it is spare.
 pub(super) struct Tail<'a> {
@@ -14,9 +14,6 @@ pub(super) struct Tail<'a> {
 
 /// Spare bytes that are made at once.
 const SPARE: usize = 512;
-
-/// Digits of the longest `u64`, and a sign.
-const DIGITS: usize = 24;
 
 impl<'a> Tail<'a> {
     /// Behind what `bytes` holds.
@@ -97,28 +94,33 @@ impl<'a> Tail<'a> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn decimal(&mut self, value: Decimal64) {
-        self.byte(b'"');
-        self.at += value.format(self.spare::<TEXT_MAX>());
-        self.byte(b'"');
+        self.quoted(|text| value.format(text));
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn timestamp(&mut self, value: Timestamp) {
-        self.byte(b'"');
-        self.at += value.format(self.spare::<TEXT_MAX>());
-        self.byte(b'"');
+        self.quoted(|text| value.format(text));
     }
 
     #[inline]
     pub fn time_of_day(&mut self, value: TimeOfDay) {
-        self.byte(b'"');
-        self.at += value.format(self.spare::<TEXT_MAX>());
-        self.byte(b'"');
+        self.quoted(|text| value.format(text));
     }
 
-    #[inline]
+    /// A text in quotes, which `format` writes and counts.
+    #[inline(always)]
+    fn quoted(&mut self, format: impl FnOnce(&mut [u8; TEXT_MAX]) -> usize) {
+        let room = self.spare::<{ TEXT_MAX + 2 }>();
+        room[0] = b'"';
+        let text = room[1..].first_chunk_mut().expect("the room is for two quotes more");
+        let length = format(text);
+        room[1 + length] = b'"';
+        self.at += length + 2;
+    }
+
+    #[inline(always)]
     pub fn integer(&mut self, value: i64) {
         if value < 0 {
             self.byte(b'-');
@@ -126,21 +128,9 @@ impl<'a> Tail<'a> {
         self.number(value.unsigned_abs());
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self, value: u64) {
-        let (mut digits, mut first, mut rest) = ([0; 2 * DIGITS], DIGITS, value);
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if let Some(piece) = digits[first..].first_chunk::<DIGITS>() {
-            *self.spare() = *piece;
-        }
-        self.at += DIGITS - first;
+        self.at += format_integer(value, self.spare());
     }
 }
 

@@ -729,9 +729,12 @@ fn decode_split(
         none if none.is_empty() => vec![read_scale(reader, tag)?],
         scales => scales,
     };
+    // One scale of all runs is applied as soon as a value is there.
+    let one = if let [scale] = scales[..] { Some(scale) } else { None };
+    let scale = one.unwrap_or(Scale::NONE);
     if IntEncoding::of(&[tag]) == Some(IntEncoding::Split) {
         let min = reader.signed_varint()?;
-        split::decode(reader, count, out, |number| min.wrapping_add(number as i64))?;
+        split::decode(reader, count, out, |number| scale.apply(min.wrapping_add(number as i64)))?;
     } else {
         let mut firsts = Vec::new();
         Packed::read(reader, runs.len())?.decode(&mut firsts);
@@ -743,11 +746,13 @@ fn decode_split(
             let mut sum = 0i64;
             for value in run {
                 sum = sum.wrapping_add(*value);
-                *value = sum;
+                *value = scale.apply(sum);
             }
         }
     }
-    apply(&scales, runs, 0..count, out);
+    if one.is_none() {
+        apply(&scales, runs, 0..count, out);
+    }
     out.truncate(rows.end);
     out.drain(..rows.start);
     Ok(())

@@ -41,6 +41,14 @@ pub(super) fn decode(
     // There is spare capacity after the end, for the excess that short repetitions write.
     out.resize(rows.len() + SHORT, 0);
     let mut start = 0;
+    if rows == (0..count) {
+        for (length, value) in length_of.into_iter().zip(value_of) {
+            fill(&mut out[start..], length as usize, value);
+            start += length as usize;
+        }
+        out.truncate(count);
+        return Ok(());
+    }
     for (length, value) in length_of.into_iter().zip(value_of) {
         let end = start + length as usize;
         let part = start.max(rows.start)..end.min(rows.end);
@@ -103,6 +111,14 @@ fn read(reader: &mut Reader, count: usize) -> Result<(Vec<i64>, Vec<i64>), Encod
 
 /// Lengths must sum up to the rows of the column.
 fn check_lengths(lengths: &[i64], count: usize, offset: usize) -> Result<(), EncodingError> {
+    // Lengths below 2^32 that are right need no look at each: their sum is right.
+    let (any, sum) = lengths.iter().fold((0, 0u64), |(any, sum), length| {
+        let length = *length as u64;
+        (any | length, sum.wrapping_add(length))
+    });
+    if any <= u32::MAX.into() && sum == count as u64 {
+        return Ok(());
+    }
     let mut left = count as u64;
     for &length in lengths {
         in_range("rows of a repetition", offset, length as u64, left)?;

@@ -60,18 +60,15 @@ pub(super) fn decode(
     let bytes = reader.rest();
     let (mut cursor, mut strip, mut as_is) = (widths.cursor_at(0), Strip::default(), Scale::NONE);
     let mut at = 0;
-    out.clear();
-    out.reserve(count);
-    for group in 0..widths.groups() {
+    // What is there already is overwritten.
+    out.resize(count, 0);
+    for (group, out) in out.chunks_mut(GROUP).enumerate() {
         widths.decode_group(group, &mut cursor, &mut as_is, &mut strip);
-        let length = GROUP.min(count - group * GROUP);
-        let mut numbers = [0; GROUP];
-        let widths = widths_of(&strip, length).map_err(|width| too_wide(offset, width))?;
+        let widths = widths_of(&strip, out.len()).map_err(|width| too_wide(offset, width))?;
         at = match widths.iter().all(|width| *width <= NEAR) {
-            true => extract(&widths, at, &mut numbers, |at| read_le(bytes, at / 8, 8) >> (at % 8)),
-            false => extract(&widths, at, &mut numbers, |at| word_at(bytes, at)),
+            true => extract(&widths, at, out, |at| read_le(bytes, at / 8, 8) >> (at % 8), &value),
+            false => extract(&widths, at, out, |at| word_at(bytes, at), &value),
         };
-        out.extend(numbers[..length].iter().map(|number| value(*number)));
     }
     let need = at.div_ceil(8);
     match bytes.len() {
@@ -101,18 +98,19 @@ fn too_wide(offset: usize, width: u64) -> EncodingError {
     EncodingError::OutOfRange { what: "bits of a number", offset, value: width, max: 64 }
 }
 
-/// Reads the numbers of a group, whose bits begin at bit `at`, of words that `word` gives from a bit on; returns where the
-/// bits end.
+/// Replaces `out` by what `value` makes of the numbers of a group, whose bits begin at bit `at`, of words that `word` gives from a bit
+/// on; returns where the bits end.
 #[inline]
 fn extract(
     widths: &[u8; GROUP],
     mut at: usize,
-    numbers: &mut [u64; GROUP],
+    out: &mut [i64],
     word: impl Fn(usize) -> u64,
+    value: impl Fn(u64) -> i64,
 ) -> usize {
-    for (number, width) in numbers.iter_mut().zip(widths) {
+    for (out, width) in out.iter_mut().zip(widths) {
         let Split { kept, mask, highest } = SPLITS[usize::from(*width) % SPLITS.len()];
-        *number = word(at) & mask | highest;
+        *out = value(word(at) & mask | highest);
         at += kept;
     }
     at

@@ -54,6 +54,8 @@ pub(crate) struct Connection {
     maintainer: OnceLock<Thread>,
     /// Running commands: sealing may take minutes, in which the server sends nothing.
     commands: AtomicUsize,
+    /// Whether the server runs queries, once it was asked.
+    has_queries: OnceLock<bool>,
     opened: Instant,
     heartbeat: Mutex<Heartbeat>,
 }
@@ -114,6 +116,7 @@ impl Connection {
             broken: OnceLock::new(),
             maintainer: OnceLock::new(),
             commands: AtomicUsize::new(0),
+            has_queries: OnceLock::new(),
             opened: Instant::now(),
             heartbeat: Mutex::new(Heartbeat::new(heartbeat.into(), 0)),
             socket,
@@ -166,6 +169,16 @@ impl Connection {
         let answer = self.ask(message, Vec::new()).and_then(|pending| self.answer(&pending));
         self.commands.fetch_sub(1, Ordering::Relaxed);
         answer
+    }
+
+    /// Whether the server runs queries, if it was asked.
+    pub fn has_queries(&self) -> Option<bool> {
+        self.has_queries.get().copied()
+    }
+
+    /// The server has answered whether it runs queries.
+    pub fn note_queries(&self, has_queries: bool) {
+        let _ = self.has_queries.set(has_queries);
     }
 
     /// Waits for a condition that depends on received messages, until it is true, the connection is lost, the time

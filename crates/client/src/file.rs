@@ -8,6 +8,7 @@ use crate::answer::{Answer, PendingAnswer};
 use crate::connection::{Connection, Lost};
 use crate::convert::io_error;
 use crate::notifier::locked;
+use crate::read_ahead::{CHUNK_BYTES, Held, ReadAhead};
 use crate::reconnector::{Reconnector, mismatched_answer};
 use std::collections::VecDeque;
 use std::io;
@@ -16,8 +17,6 @@ use tapedb_engine::{ConnectionError, Error, StorageFile};
 use tapedb_log::FileId;
 use tapedb_wire::ToServer;
 
-/// Bytes of a read-ahead request.
-const CHUNK_BYTES: u32 = 128 << 10;
 /// The most bytes of a request.
 const READ_BYTES_MAX: usize = 8 << 20;
 /// Sequential reads before read-ahead begins.
@@ -40,8 +39,7 @@ pub(crate) struct RemoteFile {
     len: u64,
     handle: Mutex<Option<FileHandle>>,
     readers: Mutex<VecDeque<SequentialReader>>,
-    /// Buffers of chunks, for reuse.
-    spare: Mutex<Vec<Vec<u8>>>,
+    ahead: Arc<ReadAhead>,
 }
 
 /// The file's number on a connection.
@@ -66,6 +64,7 @@ struct Chunk {
     offset: u64,
     len: u32,
     state: ChunkState,
+    _held: Held,
 }
 
 enum ChunkState {
@@ -80,6 +79,7 @@ impl RemoteFile {
     /// [`io::ErrorKind::NotFound`] when the file does not exist; as [`Reconnector::connection`].
     pub fn open(reconnector: Arc<Reconnector>, stream_id: u64, name: &str) -> io::Result<Self> {
         let (handle, len, identity) = request_open(&reconnector, stream_id, name)?;
+        let ahead = reconnector.read_ahead().clone();
         Ok(Self {
             reconnector,
             stream_id,
@@ -89,7 +89,7 @@ impl RemoteFile {
             len,
             handle: Mutex::new(Some(handle)),
             readers: Mutex::default(),
-            spare: Mutex::default(),
+            ahead,
         })
     }
 
@@ -111,8 +111,8 @@ impl RemoteFile {
     }
 
     fn request(&self, handle: &FileHandle, offset: u64, len: u32) -> Result<Arc<PendingAnswer>, Lost> {
-        let buffer = locked(&self.spare).pop().unwrap_or_default();
-        handle.connection.ask(&ToServer::ReadFile { file: handle.file, offset, len }, buffer)
+        let request = ToServer::ReadFile { file: handle.file, offset, len };
+        handle.connection.ask(&request, self.ahead.buffer())
     }
 
     /// Reads only the requested range.
@@ -127,7 +127,7 @@ impl RemoteFile {
                 let bytes = bytes_of(answer)?;
                 let read = bytes.len().min(len);
                 buf[..read].copy_from_slice(&bytes[..read]);
-                self.reuse(bytes);
+                self.ahead.reuse(bytes);
                 return Ok(read);
             }
         }
@@ -136,7 +136,7 @@ impl RemoteFile {
 
     /// Reads from the read-ahead chunks of a reader, and requests more.
     fn read_ahead(&self, reader: &mut SequentialReader, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        reader.drop_before(offset, |bytes| self.reuse(bytes));
+        reader.drop_before(offset, |bytes| self.ahead.reuse(bytes));
         let mut read = 0;
         while read < buf.len() && offset + (read as u64) < self.len {
             self.request_ahead(reader, offset + read as u64)?;
@@ -155,22 +155,22 @@ impl RemoteFile {
             let taken = there.len().min(buf.len() - read);
             buf[read..read + taken].copy_from_slice(&there[..taken]);
             read += taken;
-            reader.drop_before(offset + read as u64, |bytes| self.reuse(bytes));
+            reader.drop_before(offset + read as u64, |bytes| self.ahead.reuse(bytes));
         }
         Ok(read)
     }
 
-    /// Requests the next chunks, up to the read-ahead limit.
+    /// Requests the next chunks, up to the limits of read-ahead.
     fn request_ahead(&self, reader: &mut SequentialReader, offset: u64) -> io::Result<()> {
-        let ahead = self.reconnector.options().read_ahead_bytes.max(CHUNK_BYTES as usize) as u64;
+        let ahead = self.ahead.reader_bytes_max() as u64;
         let mut handle = None;
         loop {
             let next = reader.chunks.back().map_or(offset, |chunk| chunk.offset + u64::from(chunk.len));
-            if next >= self.len || next + u64::from(CHUNK_BYTES) > offset + ahead && !reader.chunks.is_empty()
-            {
+            let is_full = next + CHUNK_BYTES as u64 > offset + ahead || !self.ahead.has_capacity();
+            if next >= self.len || is_full && !reader.chunks.is_empty() {
                 return Ok(());
             }
-            let len = (self.len - next).min(CHUNK_BYTES.into()) as u32;
+            let len = (self.len - next).min(CHUNK_BYTES as u64) as u32;
             let handle = match &handle {
                 Some(handle) => handle,
                 None => handle.insert(self.handle()?),
@@ -178,7 +178,8 @@ impl RemoteFile {
             match self.request(handle, next, len) {
                 Ok(pending) => {
                     let state = ChunkState::Requested(handle.connection.clone(), pending);
-                    reader.chunks.push_back(Chunk { offset: next, len, state });
+                    let _held = self.ahead.hold(len as usize);
+                    reader.chunks.push_back(Chunk { offset: next, len, state, _held });
                 }
                 // Earlier requests are lost too; the reader notices when it waits for the first chunk.
                 Err(Lost(_)) if !reader.chunks.is_empty() => return Ok(()),
@@ -202,14 +203,6 @@ impl RemoteFile {
         let mut readers = locked(&self.readers);
         readers.push_front(reader);
         readers.truncate(READERS_MAX);
-    }
-
-    fn reuse(&self, bytes: Vec<u8>) {
-        let mut spare = locked(&self.spare);
-        let fits = bytes.capacity() <= 2 * CHUNK_BYTES as usize;
-        if fits && spare.len() * (CHUNK_BYTES as usize) < self.reconnector.options().read_ahead_bytes {
-            spare.push(bytes);
-        }
     }
 
     #[cold]

@@ -24,6 +24,8 @@ mod file;
 mod load;
 mod notifier;
 mod options;
+mod query;
+mod read_ahead;
 mod receiver;
 mod reconnector;
 mod rewrite;

@@ -105,7 +105,8 @@ pub struct Options {
     /// How long a thread that waits for messages polls before it sleeps: a wake-up takes tens of microseconds on
     /// virtual machines. Polling uses a core, so the default is 0; 50 µs suit a busy stream.
     pub spin: Duration,
-    /// Bytes of read-ahead for a cursor that reads a file sequentially.
+    /// Bytes of read-ahead for a cursor that reads a file sequentially. All files of a connection together have at most sixteen times
+    /// as many, and one request of 128 KiB each.
     pub read_ahead_bytes: usize,
 }
 

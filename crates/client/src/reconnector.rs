@@ -10,6 +10,7 @@ use crate::convert;
 use crate::event::{ConnectionReporter, Reporter};
 use crate::notifier::locked;
 use crate::options::Options;
+use crate::read_ahead::ReadAhead;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -53,6 +54,7 @@ struct Inner {
     /// Notified when the state changes.
     changed: Condvar,
     resumables: Mutex<Vec<Weak<dyn Resumable>>>,
+    read_ahead: Arc<ReadAhead>,
 }
 
 struct State {
@@ -89,7 +91,8 @@ impl Reconnector {
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let resumables = Mutex::default();
-        let inner = Arc::new(Inner { address, options, reporter, state, changed, resumables });
+        let read_ahead = Arc::new(ReadAhead::new(options.read_ahead_bytes));
+        let inner = Arc::new(Inner { address, options, reporter, state, changed, resumables, read_ahead });
         let maintainer = inner.clone();
         let spawned = thread::Builder::new()
             .name("tapedb-reconnector".into())
@@ -109,6 +112,11 @@ impl Reconnector {
 
     pub fn options(&self) -> &Options {
         &self.inner.options
+    }
+
+    /// The read-ahead of all files.
+    pub fn read_ahead(&self) -> &Arc<ReadAhead> {
+        &self.inner.read_ahead
     }
 
     /// The current connection; if it is lost, waits for another one up to the reconnect timeout.

@@ -6,6 +6,7 @@ use crate::event::Reporter;
 use crate::file::RemoteFile;
 use crate::load::RemoteLoad;
 use crate::options::Options;
+use crate::query::RemoteQuery;
 use crate::reconnector::{Reconnector, mismatched_answer};
 use crate::rewrite::RemoteRewrite;
 use crate::watch::RemoteWatch;
@@ -13,8 +14,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tapedb_engine::{
-    CachedStream, Command, Description, Error, Loading, Outcome, Replacement, Replacing, StorageFile,
-    Upstream, Watcher, Watching,
+    CachedStream, Command, Description, Error, Loading, Outcome, Query, QueryRows, Replacement, Replacing,
+    StorageFile, Upstream, Watcher, Watching,
 };
 use tapedb_wire::ToServer;
 
@@ -104,6 +105,11 @@ impl Upstream for RemoteDatabase {
 
     fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error> {
         Ok(Box::new(RemoteRewrite::begin(self.any(), replacement)?))
+    }
+
+    fn query(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
+        let begun = RemoteQuery::begin(self.any(), query)?;
+        Ok(begun.map(|rows| Box::new(rows) as Box<dyn QueryRows>))
     }
 
     fn command(&self, command: &Command) -> Result<Outcome, Error> {

@@ -34,6 +34,8 @@ struct State {
     connection: Option<(Weak<Connection>, u32)>,
     /// Sequence number of the next message to be pushed, for each space.
     from: Vec<u64>,
+    /// Messages below this sequence number have been read, for each space.
+    consumed: Vec<u64>,
     /// Unread pushes, for each space: the sequence number after the last message, and bytes.
     unread: Vec<VecDeque<(u64, u64)>>,
     /// Bytes that were read and not yet returned as credit.
@@ -66,6 +68,7 @@ impl RemoteWatch {
         let state = State {
             connection: None,
             from: from.into(),
+            consumed: from.into(),
             unread: vec![VecDeque::new(); from.len()],
             owed: 0,
             begun: None,
@@ -90,30 +93,14 @@ impl RemoteWatch {
 impl Watching for RemoteWatch {
     fn consumed(&self, space: u32, sequence: u64) {
         let mut state = locked(&self.watch.state);
-        let Some(unread) = state.unread.get_mut(space as usize) else { return };
-        let mut read = 0;
-        while unread.front().is_some_and(|(end, _)| *end <= sequence) {
-            read += unread.pop_front().map_or(0, |(_, bytes)| bytes);
-        }
-        state.owed += read;
+        state.note_consumed(space as usize, sequence);
         if std::mem::take(&mut state.has_lapsed) {
             let connection = state.connection.as_ref().and_then(|(connection, _)| connection.upgrade());
             drop(state);
             return connection.iter().for_each(|connection| self.watch.clone().resume(connection));
         }
-        // Less than half: the last read is reported late, and a large batch needs half of the window.
-        if state.owed < WINDOW_BYTES as u64 / 4 {
-            return;
-        }
-        let bytes = std::mem::take(&mut state.owed);
-        let connection = state
-            .connection
-            .as_ref()
-            .and_then(|(connection, channel)| Some((connection.upgrade()?, *channel)));
         drop(state);
-        if let Some((connection, channel)) = connection {
-            connection.post(channel, &ToServer::Credit { bytes });
-        }
+        self.watch.return_credit();
     }
 
     fn connection(&self) -> u64 {
@@ -135,7 +122,44 @@ impl Drop for RemoteWatch {
     }
 }
 
+impl State {
+    /// Messages of a space below `sequence` have been read: their pushes count as read, those that have not arrived too.
+    fn note_consumed(&mut self, space: usize, sequence: u64) {
+        let Some(consumed) = self.consumed.get_mut(space) else { return };
+        *consumed = (*consumed).max(sequence);
+        let unread = &mut self.unread[space];
+        while unread.front().is_some_and(|(end, _)| *end <= *consumed) {
+            self.owed += unread.pop_front().map_or(0, |(_, bytes)| bytes);
+        }
+    }
+
+    /// A push has arrived that ends before `end`. A reader that is ahead of the pushes has read it already, from files, and
+    /// reports nothing below its position again.
+    fn note_push(&mut self, space: usize, end: u64, bytes: u64) {
+        self.unread[space].push_back((end, bytes));
+        self.note_consumed(space, 0);
+    }
+}
+
 impl Watch {
+    /// Returns credit, if there is enough of it.
+    fn return_credit(&self) {
+        let mut state = locked(&self.state);
+        // Less than half: the last read is reported late, and a large batch needs half of the window.
+        if state.owed < WINDOW_BYTES as u64 / 4 {
+            return;
+        }
+        // Without a connection it stays owed: pushes may arrive before `resume` has stored the new one.
+        let connection = state
+            .connection
+            .as_ref()
+            .and_then(|(connection, channel)| Some((connection.upgrade()?, *channel)));
+        let Some((connection, channel)) = connection else { return };
+        let bytes = std::mem::take(&mut state.owed);
+        drop(state);
+        connection.post(channel, &ToServer::Credit { bytes });
+    }
+
     fn close(&self) {
         let mut state = locked(&self.state);
         if std::mem::replace(&mut state.is_over, true) {
@@ -166,8 +190,7 @@ impl Watch {
         let state = &mut *locked(&self.state);
         let Some(from) = state.from.get_mut(space as usize) else { return false };
         *from = (*from).max(next_sequence);
-        let Some(unread) = state.unread.get_mut(space as usize) else { return false };
-        unread.push_back((next_sequence, batches.len() as u64));
+        state.note_push(space as usize, next_sequence, batches.len() as u64);
         first_sequence < next_sequence
     }
 
@@ -225,6 +248,7 @@ impl Watch {
                     return Err(WireError::Invalid { kind: 75, offset: 0, what });
                 }
                 sink.grown(space, Grown { file, offset, first_sequence }, batches.0);
+                self.return_credit();
             }
             ToClient::Symbols { from, names } => sink.symbols(from, &names),
             ToClient::Changed {} => sink.changed(),
@@ -274,13 +298,21 @@ impl Resumable for Watch {
             }
             // Unread pushes need no credit any more: they stay in the engine's window as long as they fit.
             state.unread.iter_mut().for_each(VecDeque::clear);
-            state.owed = 0;
+            (state.owed, state.connection) = (0, None);
             (state.from.clone(), state.begun.is_none())
         };
         let watch =
             ToServer::Watch { stream_id: self.stream_id, credit: WINDOW_BYTES as u64, lag_max: 0, from };
         if let Ok(channel) = connection.open_channel(&watch, self.clone()) {
-            locked(&self.state).connection = Some((Arc::downgrade(connection), channel));
+            let mut state = locked(&self.state);
+            state.connection = Some((Arc::downgrade(connection), channel));
+            let has_ended = state.is_over;
+            drop(state);
+            match has_ended {
+                // `close` had no channel to close.
+                true => connection.post(channel, &ToServer::Close {}),
+                false => self.return_credit(),
+            }
         }
         if !is_first && let Some(sink) = self.sink.upgrade() {
             sink.resumed();

@@ -9,6 +9,7 @@ use crate::names;
 use crate::options::StreamOptions;
 use crate::stream::reader::InUse;
 use crate::stream::state::StreamState;
+use crate::upstream::{Query, QueryRows};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub(crate) trait Backend: Send + Sync {
 
     /// The state of the server; `None`: there is no server.
     fn server_status(&self) -> Result<Option<String>, Error>;
+
+    /// Begins a query on the server; `None`: there is no server, or it runs no queries.
+    fn query(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error>;
 
     /// Names of all streams, sorted.
     fn streams(&self) -> Result<Vec<String>, Error>;

@@ -10,8 +10,8 @@ use crate::options::StreamOptions;
 use crate::read::cursor_builder::CursorBuilder;
 use crate::stream::Stream;
 use crate::stream::state::StreamState;
-use crate::upstream::Upstream;
 use crate::upstream::rewrites::Rewrites;
+use crate::upstream::{Query, QueryRows, Upstream};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -287,6 +287,14 @@ impl Database {
     /// Errors of the connection; the error of a server that is too old to have this command.
     pub fn server_status(&self) -> Result<Option<String>, Error> {
         self.backend().server_status()
+    }
+
+    /// Begins a query where the data of a remote database is; `None`: the database is local, or its server runs no queries.
+    ///
+    /// # Errors
+    /// [`Error::Query`]; errors of the connection.
+    pub fn query_upstream(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
+        self.backend().query(query)
     }
 
     /// Names of all streams, sorted.

@@ -7,7 +7,7 @@ mod stored;
 
 pub use connection::ConnectionError;
 pub use message::Rejected;
-pub use request::{Invalid, MissingColumn, NotFound, Stale};
+pub use request::{Invalid, MissingColumn, NotFound, QueryFailure, Stale};
 pub use stored::{LostMessages, SegmentFailure, Unreadable};
 
 use crate::space::catalog::Part;
@@ -69,6 +69,13 @@ pub enum Error {
         code: u16,
         /// Its text.
         text: String,
+    },
+    /// A query failed.
+    Query {
+        /// What for.
+        failure: QueryFailure,
+        /// What is wrong, and where.
+        what: String,
     },
     /// The caller asked for an early end, with [`interruptible`](crate::interruptible): what was being read or written can be gone on with.
     Interrupted,
@@ -222,6 +229,7 @@ impl fmt::Display for Error {
             }
             Self::Connection(error) => write!(f, "{error}"),
             Self::Remote { text, .. } => f.write_str(text),
+            Self::Query { what, .. } => f.write_str(what),
             Self::Interrupted => {
                 f.write_str("the call was interrupted; nothing is lost, and it can be made again")
             }

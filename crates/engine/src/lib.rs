@@ -34,8 +34,8 @@ pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
 pub use database::{Access, Database};
 pub use error::{
-    ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, Rejected, SegmentFailure, Stale,
-    Unreadable,
+    ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, QueryFailure, Rejected,
+    SegmentFailure, Stale, Unreadable,
 };
 pub use interrupt::interruptible;
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
@@ -62,8 +62,9 @@ pub use tapedb_codec::batch::{FieldValues, InputColumn, Misfit, Validity};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{
-    CachedSpace, CachedStream, Command, Description, Grown, Loading, LogDescription, Outcome, Replacement,
-    Replacing, SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
+    CachedSpace, CachedStream, Command, Description, Grown, Loading, LogDescription, Outcome, Query,
+    QueryEngine, QueryRows, QueryStep, QueryUser, Replacement, Replacing, SpaceDescription, Target, Upstream,
+    WINDOW_BYTES, Watcher, Watching,
 };
 
 /// The README's program compiles.

@@ -12,6 +12,7 @@
 //! All requests and answers are plain data. The connection defines how commands, outcomes and errors are encoded.
 
 pub(crate) mod command;
+pub(crate) mod query;
 pub(crate) mod rewrites;
 pub(crate) mod storage;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 use tapedb_log::{Granule, StorageFile};
 
 pub use command::{Command, Outcome, Replacement, Target};
+pub use query::{Query, QueryEngine, QueryRows, QueryStep, QueryUser};
 
 /// Bytes of batches pushed by a watch that are cached for each space of a stream: reads of them need no request. Credit
 /// that is no larger than this never evicts batches that have not been read.
@@ -108,6 +110,15 @@ pub trait Upstream: Send + Sync + Debug {
     /// # Errors
     /// Those of the command's method of [`Database`](crate::Database) or [`Stream`](crate::Stream).
     fn command(&self, command: &Command) -> Result<Outcome, Error>;
+
+    /// Begins a query there, which a [`QueryEngine`] answers; `None`: nothing runs queries there.
+    ///
+    /// # Errors
+    /// [`Error::Query`]; as stated at the trait.
+    fn query(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
+        let _ = query;
+        Ok(None)
+    }
 }
 
 /// What the client has of a stream already.

@@ -125,6 +125,22 @@ pub struct Limits {
     pub watches_per_user_max: usize,
     /// Open files of one connection. Further ones are refused.
     pub files_max: usize,
+    /// Queries of one user at once, over all of the user's connections, unless the users file sets another limit. Further ones are
+    /// refused.
+    pub queries_per_user_max: usize,
+    /// Bytes of memory for the state of operators (sorts, groups, joins), all queries of the server together. A query that needs more
+    /// continues on the disk, or ends with an error.
+    pub query_bytes_max: usize,
+    /// Of those, bytes for all queries of one user, unless the users file sets another limit.
+    pub query_bytes_per_user_max: usize,
+    /// Bytes of temporary files of all queries together, in the system's directory for temporary files. A query that needs more ends
+    /// with an error.
+    pub query_disk_bytes_max: u64,
+    /// Milliseconds that a query may run, unless the users file sets another limit; 0: unlimited. A query that runs longer ends with an
+    /// error.
+    pub query_ms_max: u64,
+    /// Rows of a query, unless the users file sets another limit; 0: unlimited. A query that has more ends with an error.
+    pub query_rows_max: u64,
     /// Unsent bytes of one connection; above this limit its requests are not read, and nothing is pushed.
     pub outbox_bytes_max: usize,
     /// Bytes per second to and from one user, over all of the user's connections, unless the users file sets another
@@ -176,6 +192,12 @@ impl Default for Limits {
             channels_max: 4096,
             watches_per_user_max: 16_384,
             files_max: 1024,
+            queries_per_user_max: 16,
+            query_bytes_max: 1 << 30,
+            query_bytes_per_user_max: 512 << 20,
+            query_disk_bytes_max: 16 << 30,
+            query_ms_max: 0,
+            query_rows_max: 0,
             outbox_bytes_max: 1 << 20,
             bytes_per_second_max: 0,
             lag_bytes_max: 0,
@@ -266,6 +288,9 @@ impl Limits {
             ("frame_bytes_max", self.frame_bytes_max as u64, FRAME_BYTES_MIN as u64),
             ("channels_max", self.channels_max as u64, 1),
             ("files_max", self.files_max as u64, 1),
+            ("queries_per_user_max", self.queries_per_user_max as u64, 1),
+            ("query_bytes_max", self.query_bytes_max as u64, 1 << 20),
+            ("query_bytes_per_user_max", self.query_bytes_per_user_max as u64, 1 << 20),
             ("outbox_bytes_max", self.outbox_bytes_max as u64, 64 << 10),
             ("audit_bytes_max", self.audit_bytes_max, 4 << 10),
         ];

@@ -22,6 +22,7 @@ mod pages;
 mod pattern;
 mod process;
 mod producers;
+mod query;
 mod quota;
 mod redact;
 mod rewrites;

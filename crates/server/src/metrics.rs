@@ -38,6 +38,9 @@ pub(crate) struct Metrics {
     /// Of connections that have ended.
     pub bytes_sent: Counter,
     pub appends_failed: Counter,
+    pub queries: Counter,
+    pub queries_failed: Counter,
+    pub query_bytes: Counter,
     pub file_reads: Counter,
     pub file_bytes: Counter,
     /// Pushed by the appending thread.
@@ -96,6 +99,9 @@ impl Metrics {
             ("requests_failed", "Requests that were answered with an error.", &self.requests_failed),
             ("requests_forbidden", "Requests without the right to them.", &self.requests_forbidden),
             ("appends_failed", "Batches that were not appended.", &self.appends_failed),
+            ("queries", "Queries that were begun.", &self.queries),
+            ("queries_failed", "Queries that ended with an error.", &self.queries_failed),
+            ("query_bytes", "Bytes of rows of queries that were sent.", &self.query_bytes),
             ("file_reads", "Ranges of files that were sent.", &self.file_reads),
             ("file_bytes", "Bytes of files that were sent.", &self.file_bytes),
             ("pushes_inline", "Live batches sent by the appending thread.", &self.pushes_inline),

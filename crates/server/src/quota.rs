@@ -1,4 +1,4 @@
-//! Quotas of a user, shared by all of the user's connections: connections, watches, bytes per second.
+//! Quotas of a user, shared by all of the user's connections: connections, watches, queries, bytes per second.
 
 use crate::config::Limits;
 use crate::users::User;
@@ -16,6 +16,7 @@ pub(crate) struct Quotas(Mutex<HashMap<String, Arc<UserQuota>>>);
 pub(crate) struct UserQuota {
     connections: Arc<AtomicUsize>,
     watches: Arc<AtomicUsize>,
+    queries: Arc<AtomicUsize>,
     pub rate_limit: RateLimit,
 }
 
@@ -54,7 +55,7 @@ impl Quotas {
 impl UserQuota {
     fn new(user: &User, limits: &Limits) -> Self {
         let rate_limit = RateLimit::new(bytes_per_second_max(user, limits));
-        Self { connections: Arc::default(), watches: Arc::default(), rate_limit }
+        Self { connections: Arc::default(), watches: Arc::default(), queries: Arc::default(), rate_limit }
     }
 
     /// Applies changed limits.
@@ -65,6 +66,11 @@ impl UserQuota {
     /// A permit for one more watch.
     pub fn watch(&self, user: &User, limits: &Limits) -> Option<Permit> {
         Permit::take(&self.watches, user.limits.watches_max.unwrap_or(limits.watches_per_user_max))
+    }
+
+    /// A permit for one more query.
+    pub fn query(&self, user: &User, limits: &Limits) -> Option<Permit> {
+        Permit::take(&self.queries, user.limits.queries_max.unwrap_or(limits.queries_per_user_max))
     }
 }
 

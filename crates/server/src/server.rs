@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, fs};
-use tapedb_engine::{Database, Error};
+use tapedb_engine::{Database, Error, QueryEngine};
 
 const TCP: Token = Token(10);
 const UNIX: Token = Token(11);
@@ -221,6 +221,11 @@ impl Server {
         self.state.logins.reload()?;
         self.state.wake_all();
         Ok(())
+    }
+
+    /// Gives clients queries on the database, with their rights and limits. The first call counts.
+    pub fn serve_queries(&self, engine: Arc<dyn QueryEngine>) {
+        let _ = self.state.query_engine.set(engine);
     }
 
     /// Authentication with the same users for another protocol; it follows reloads of the server's users.

@@ -11,6 +11,7 @@ use crate::convert;
 use crate::handle::ConnectionHandle;
 use crate::load::Loads;
 use crate::login::Identity;
+use crate::query::{self, Queries, QueryStart};
 use crate::quota::{Permit, UserQuota};
 use crate::redact::redacted;
 use crate::state::ServerState;
@@ -25,8 +26,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_codes::{command, outcome};
 use tapedb_engine::{
-    Command, ConnectionError, Durability, Error, Invalid, NotFound, Outcome, Replacement, Stale, StorageFile,
-    Stream, StreamOptions, Target,
+    Command, ConnectionError, Durability, Error, Invalid, NotFound, Outcome, Query, Replacement, Stale,
+    StorageFile, Stream, StreamOptions, Target,
 };
 use tapedb_wire::{
     FRAME_HEADER_BYTES, Frame, Limits, Rest, ServerSession, ToClient, ToServer, WireError, frame_header,
@@ -56,6 +57,7 @@ pub(crate) struct Session {
     next_file: u32,
     loads: Loads,
     watches: HashMap<u32, WatchDriver>,
+    queries: Queries,
     commands: Arc<AtomicUsize>,
     /// Collected answers.
     out: Vec<u8>,
@@ -103,6 +105,7 @@ impl Session {
             next_file: 1,
             loads,
             watches: HashMap::new(),
+            queries: Queries::default(),
             commands: Arc::default(),
             out: Vec::new(),
             buffer: Vec::new(),
@@ -118,6 +121,7 @@ impl Session {
         let Some(identity) = self.server.logins.review(&self.identity) else { return false };
         self.quota.update(&identity.user, &self.server.config.limits);
         self.loads.update(&identity.user);
+        self.queries.review(&identity.user);
         self.identity = identity;
         let watched = |(channel, watch): (&u32, &WatchDriver)| (*channel, May::Read, watch.stream().clone());
         let mut held: Vec<_> = self.watches.iter().map(watched).collect();
@@ -143,6 +147,7 @@ impl Session {
             return Ok(true);
         }
         let channel = frame.channel;
+        self.close_ended_queries();
         let message = self.wire.receive(frame)?;
         let is_over = matches!(message, ToServer::Goodbye { .. });
         if self.is_request(&message) {
@@ -175,8 +180,16 @@ impl Session {
         left
     }
 
+    /// Frees the channels of queries that have ended.
+    fn close_ended_queries(&mut self) {
+        for channel in self.queries.take_ended() {
+            self.wire.close(channel);
+        }
+    }
+
     /// Pushes to watches that are behind; returns whether there is more to push.
     pub fn push(&mut self) -> bool {
+        self.close_ended_queries();
         if !self.handle.has_due.swap(false, Ordering::AcqRel) {
             return false;
         }
@@ -202,6 +215,7 @@ impl Session {
     /// The send buffer has capacity again.
     pub fn note_capacity(&self) {
         self.watches.values().for_each(WatchDriver::note_capacity);
+        self.queries.wake(None);
     }
 
     /// Whether commands are running.
@@ -241,6 +255,16 @@ impl Session {
             ToServer::Watch { stream_id, credit, lag_max, from } => {
                 self.watch(channel, stream_id, credit, lag_max, from)?;
             }
+            ToServer::Query { credit, ms_max, rows_max, decimals, text, parameters } => {
+                let query = Query {
+                    text: text.into(),
+                    parameters: parameters.0.into(),
+                    decimals: decimals.into(),
+                    time_limit: (ms_max > 0).then(|| Duration::from_millis(ms_max)),
+                    rows_max: (rows_max > 0).then_some(rows_max),
+                };
+                self.query(channel, credit, query)?;
+            }
             ToServer::Load { stream_id, space, producer } => {
                 let stream = self.stream(stream_id, May::Write)?;
                 let producer = self.server.producers.id(&self.identity.user.name, producer);
@@ -253,6 +277,7 @@ impl Session {
                 if let Some(watch) = self.watches.get(&channel) {
                     watch.note_capacity();
                 }
+                self.queries.wake(Some(channel));
             }
             ToServer::Close {} => self.close(channel),
             ToServer::Flush {} => self.loads.request_answers(),
@@ -380,8 +405,42 @@ impl Session {
         Ok(())
     }
 
+    fn query(&mut self, channel: u32, credit: u64, query: Query) -> RequestResult {
+        let Some(engine) = self.server.query_engine.get().cloned() else { return Err(query::not_here()) };
+        let user = self.identity.user.clone();
+        let Some(permit) = self.quota.query(&user, &self.server.config.limits) else {
+            let why =
+                "the user has reached the limit of queries at once; wait until one has ended".to_string();
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));
+        };
+        // Its thread sends, so what is collected goes first.
+        self.send();
+        let start = QueryStart {
+            server: self.server.clone(),
+            handle: self.handle.clone(),
+            quota: self.quota.clone(),
+            channel,
+            credit: self.wire.open_query(channel, credit),
+            user,
+            permit,
+        };
+        let begun = self.queries.begin(engine, query, start);
+        if begun.is_err() {
+            self.wire.close(channel);
+        }
+        begun
+    }
+
     fn close(&mut self, channel: u32) {
         if self.wire.channel(channel).is_none() {
+            return;
+        }
+        if let Some(was_running) = self.queries.end(channel) {
+            self.wire.close(channel);
+            // A query that has just ended by itself has been answered.
+            if was_running {
+                self.reply(channel, &ToClient::Closed {});
+            }
             return;
         }
         self.end_load(channel);
@@ -412,6 +471,11 @@ impl Session {
             let status = self.server.status_for(&self.identity.user, self.handle.id);
             let outcome = Outcome::Text(Some(status));
             self.reply(channel, &ToClient::Done { outcome: outcome::to_coded(&outcome) });
+            return Ok(());
+        }
+        if command == Command::QueryLanguage {
+            let language = self.server.query_engine.get().map(|_| query::LANGUAGE.to_string());
+            self.reply(channel, &ToClient::Done { outcome: outcome::to_coded(&Outcome::Text(language)) });
             return Ok(());
         }
         if matches!(command, Command::Stats { .. } | Command::MaintenanceFailure { .. }) {
@@ -463,8 +527,8 @@ impl Session {
             | Command::BeginRewrite(Replacement { stream, .. })
             | Command::CommitRewrite { stream, .. }
             | Command::DropRewrite { stream, .. } => self.check(May::Admin, &stream.name),
-            // It contains only what the user may see.
-            Command::ServerStatus => Ok(()),
+            // The status contains only what the user may see.
+            Command::ServerStatus | Command::QueryLanguage => Ok(()),
             Command::Stats { stream } | Command::MaintenanceFailure { stream } => {
                 if self.identity.user.may_see(&stream.name) {
                     Ok(())
@@ -621,7 +685,7 @@ fn described(command: &Command) -> (&'static str, &str, String) {
         }
         Command::CommitRewrite { stream, .. } => ("rewrite", &stream.name, String::new()),
         Command::DropRewrite { stream, .. } => ("drop-rewrite", &stream.name, String::new()),
-        Command::ServerStatus => ("status", "", String::new()),
+        Command::ServerStatus | Command::QueryLanguage => ("status", "", String::new()),
         Command::Seal { stream } => ("seal", &stream.name, String::new()),
         Command::Stats { stream } => ("stats", &stream.name, String::new()),
         Command::MaintenanceFailure { stream } => ("maintenance-failure", &stream.name, String::new()),

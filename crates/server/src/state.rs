@@ -17,9 +17,9 @@ use crate::traffic::TrafficCounters;
 use mio::Waker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tapedb_engine::Database;
+use tapedb_engine::{Database, QueryEngine};
 use tapedb_schema::Timestamp;
 
 /// The server, for its connections.
@@ -45,6 +45,8 @@ pub(crate) struct ServerState {
     pub started: Instant,
     /// Maps rewrite numbers of clients to those of the database.
     pub rewrite_numbers: RewriteNumbers,
+    /// Runs queries of clients, if the program has given something that does.
+    pub query_engine: OnceLock<Arc<dyn QueryEngine>>,
     components: Mutex<Vec<Arc<dyn Component>>>,
     open: Mutex<BTreeMap<u64, Arc<ConnectionHandle>>>,
     /// Notified when a connection has ended.
@@ -105,6 +107,7 @@ impl ServerState {
             log_limit: LogLimit::default(),
             started: Instant::now(),
             rewrite_numbers: RewriteNumbers::default(),
+            query_engine: OnceLock::new(),
             components: Mutex::default(),
             open: Mutex::default(),
             ended: Condvar::new(),

@@ -98,6 +98,18 @@ pub struct UserLimits {
     /// Watches at once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub watches_max: Option<usize>,
+    /// Queries at once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queries_max: Option<usize>,
+    /// Bytes of memory for the operators of all queries.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub query_bytes_max: Option<usize>,
+    /// Milliseconds that a query may run; 0: unlimited.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub query_ms_max: Option<u64>,
+    /// Rows of a query; 0: unlimited.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub query_rows_max: Option<u64>,
     /// Bytes per second to and from the user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes_per_second_max: Option<u64>,

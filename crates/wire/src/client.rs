@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Tracks open requests, and refuses messages that do not answer them.
 ///
-/// Always true: each number in `channels` belongs to a request, watch or load that was sent to the server and is neither
+/// Always true: each number in `channels` belongs to a request, watch, load or query that was sent to the server and is neither
 /// answered nor closed.
 #[derive(Debug, Default)]
 pub struct ClientSession {
@@ -25,6 +25,8 @@ enum Expected {
     Watch { begun: bool },
     /// Answers of a load; `begun` after `Loading`.
     Load { begun: bool },
+    /// Rows of a query, and their end.
+    Query,
 }
 
 impl ClientSession {
@@ -110,11 +112,13 @@ impl ClientSession {
                 | ToClient::Changed {}
                 | ToClient::Skipped { .. },
             )
-            | (Expected::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. }) => {
+            | (Expected::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. })
+            | (Expected::Query, ToClient::Rows { .. }) => {
                 return Ok(());
             }
             (Expected::Watch { begun: true }, ToClient::Gone { .. } | ToClient::Closed {})
-            | (Expected::Load { begun: true }, ToClient::Closed {}) => {}
+            | (Expected::Load { begun: true }, ToClient::Closed {})
+            | (Expected::Query, ToClient::RowsEnded {} | ToClient::Closed {}) => {}
             _ => return Err("it does not answer the request"),
         }
         self.channels.remove(&channel);
@@ -147,6 +151,7 @@ impl Expected {
             ToServer::Command { .. } | ToServer::Stage { .. } => Self::Answer(72),
             ToServer::Watch { .. } => Self::Watch { begun: false },
             ToServer::Load { .. } => Self::Load { begun: false },
+            ToServer::Query { .. } => Self::Query,
             _ => return None,
         })
     }
@@ -206,6 +211,30 @@ mod tests {
         assert!(receive(&mut session, channel, ToClient::Loading { last_number: 0 }).is_err());
         receive(&mut session, channel, ToClient::Closed {}).unwrap();
         assert!(!session.is_open(channel));
+    }
+
+    #[test]
+    fn a_query_has_rows_until_its_end() {
+        let query = ToServer::Query {
+            credit: 1,
+            ms_max: 0,
+            rows_max: 0,
+            decimals: "float",
+            text: "SELECT 1",
+            parameters: Rest(b""),
+        };
+        let rows = || ToClient::Rows { bytes: Rest(b"x") };
+        let endings =
+            [ToClient::RowsEnded {}, ToClient::Closed {}, ToClient::Failed { failure: Coded::default() }];
+        for end in endings {
+            let mut session = welcomed();
+            let channel = session.ask(&query, &mut Vec::new());
+            receive(&mut session, channel, rows()).unwrap();
+            receive(&mut session, channel, rows()).unwrap();
+            assert!(receive(&mut session, channel, ToClient::Changed {}).is_err());
+            receive(&mut session, channel, end).unwrap();
+            assert!(!session.is_open(channel) && receive(&mut session, channel, rows()).is_err());
+        }
     }
 
     #[test]

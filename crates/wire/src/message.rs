@@ -341,9 +341,9 @@ messages! {
             /// Sequence number of the first message wanted, for each space.
             from: Vec<u64>,
         }
-        /// Grants more credit to a watch.
+        /// Grants more credit to a watch or a query.
         Credit = 11 {
-            /// Bytes of batches.
+            /// Bytes of batches, or of rows.
             bytes: u64,
         }
         /// Begins to load into a space: the channel stays open. Answer: [`ToClient::Loading`].
@@ -364,7 +364,7 @@ messages! {
             /// The batch.
             batch: Rest<'a>,
         }
-        /// Ends a watch or a load. Nothing follows on the channel after [`ToClient::Closed`].
+        /// Ends a watch, a load or a query. Nothing follows on the channel after [`ToClient::Closed`].
         Close = 14 {}
         /// Requests the answers to all batches sent on a load's channel: the server then delays none of them.
         Flush = 15 {}
@@ -378,6 +378,22 @@ messages! {
             number: u64,
             /// The batch.
             batch: Rest<'a>,
+        }
+        /// Runs a query where the data is: the channel stays open. Answer: [`ToClient::Rows`], any number of times, then
+        /// [`ToClient::RowsEnded`].
+        Query = 17 {
+            /// Initial credit: bytes of rows that may be sent.
+            credit: u64,
+            /// The query ends with an error after so many milliseconds; 0: at the server's limit.
+            ms_max: u64,
+            /// The query ends with an error when it has more rows; 0: at the server's limit.
+            rows_max: u64,
+            /// What becomes of values of `decimal64`.
+            decimals: &'a str,
+            /// The query.
+            text: &'a str,
+            /// Values of its parameters: an Arrow IPC stream with one row; empty: it has none.
+            parameters: Rest<'a>,
         }
         /// Asks for a pong, on channel 0.
         Ping = 128 {
@@ -462,7 +478,7 @@ messages! {
             /// Its outcome.
             outcome: Coded,
         }
-        /// A request failed; for a watch or load also later, which ends it.
+        /// A request failed; for a watch, load or query also later, which ends it.
         Failed = 73 {
             /// The reason.
             failure: Coded,
@@ -521,7 +537,7 @@ messages! {
             /// The reason.
             failure: Coded,
         }
-        /// A watch or load was closed as requested.
+        /// A watch, load or query was closed as requested.
         Closed = 82 {}
         /// A watch continues with a later message: the messages between are in segments, or dropped.
         Skipped = 83 {
@@ -530,6 +546,13 @@ messages! {
             /// Sequence number of the next message to be pushed.
             next_sequence: u64,
         }
+        /// Rows of a query: the next bytes of an Arrow IPC stream, wherever they are cut. They cost as much credit as they have bytes.
+        Rows = 84 {
+            /// The bytes.
+            bytes: Rest<'a>,
+        }
+        /// The query has no more rows. The channel is closed.
+        RowsEnded = 85 {}
         /// Asks for a pong, on channel 0.
         Ping = 128 {
             /// Returned in the pong.
@@ -602,6 +625,14 @@ mod tests {
             ToServer::Close {},
             ToServer::Flush {},
             ToServer::Stage { rewrite: u64::MAX, number: 2, batch: Rest(b"batch") },
+            ToServer::Query {
+                credit: 9,
+                ms_max: 0,
+                rows_max: 7,
+                decimals: "18,4",
+                text: "SELECT 1",
+                parameters: Rest(b"arrow"),
+            },
         ];
         for message in said {
             let mut out = Vec::new();
@@ -628,7 +659,12 @@ mod tests {
             symbols_total: 9,
             spaces: vec![space],
         };
-        for message in [ToClient::Described { description }, ToClient::Gone { renamed: Some("new") }] {
+        for message in [
+            ToClient::Described { description },
+            ToClient::Gone { renamed: Some("new") },
+            ToClient::Rows { bytes: Rest(b"arrow") },
+            ToClient::RowsEnded {},
+        ] {
             let mut out = Vec::new();
             message.encode(3, &mut out);
             assert_eq!(ToClient::parse(message.kind(), &out[FRAME_HEADER_BYTES..]), Ok(message));

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// Limits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Watches and loads together.
+    /// Watches, loads and queries together.
     pub channels_max: u32,
-    /// Credit of a watch, in bytes; grants beyond it are ignored.
+    /// Credit of a watch or a query, in bytes; grants beyond it are ignored.
     pub credit_max: u64,
 }
 
@@ -21,6 +21,8 @@ pub struct Limits {
 pub enum Channel {
     /// A watch, and its credit.
     Watch(Arc<Credit>),
+    /// A query, and its credit.
+    Query(Arc<Credit>),
     /// A load, and the number of its next batch.
     Load {
         /// 0 until the server has reported the last stored number.
@@ -96,9 +98,20 @@ impl ServerSession {
 
     /// Opens the channel of a watch; the credit is shared with the threads that push.
     pub fn open_watch(&mut self, channel: u32, credit: u64) -> Arc<Credit> {
-        let credit = Arc::new(Credit::new(credit.min(self.limits.credit_max)));
+        let credit = self.credit(credit);
         self.channels.insert(channel, Channel::Watch(Arc::clone(&credit)));
         credit
+    }
+
+    /// Opens the channel of a query; the credit is shared with the thread that sends its rows.
+    pub fn open_query(&mut self, channel: u32, credit: u64) -> Arc<Credit> {
+        let credit = self.credit(credit);
+        self.channels.insert(channel, Channel::Query(Arc::clone(&credit)));
+        credit
+    }
+
+    fn credit(&self, bytes: u64) -> Arc<Credit> {
+        Arc::new(Credit::new(bytes.min(self.limits.credit_max)))
     }
 
     /// Opens the channel of a load; its first batch must have `next_number`.
@@ -169,11 +182,12 @@ impl ServerSession {
             ToServer::Close {} if channel != 0 => Ok(()),
             ToServer::Flush {} => match self.channels.get(&channel) {
                 Some(Channel::Watch(_)) => unexpected("the channel is used by a watch"),
+                Some(Channel::Query(_)) => unexpected("the channel is used by a query"),
                 _ if channel == 0 => unexpected("channel 0 is the connection's own"),
                 // A load, or one that has ended.
                 _ => Ok(()),
             },
-            ToServer::Watch { .. } | ToServer::Load { .. } => {
+            ToServer::Watch { .. } | ToServer::Load { .. } | ToServer::Query { .. } => {
                 self.check_free(kind, channel)?;
                 let is_room = self.channels.len() < self.limits.channels_max as usize;
                 if is_room { Ok(()) } else { unexpected("the connection has reached its limit of channels") }
@@ -195,6 +209,7 @@ impl ServerSession {
         let why = match self.channels.get(&channel) {
             _ if !self.greeted => "a hello must come first",
             Some(Channel::Watch(_)) => "the channel is used by a watch",
+            Some(Channel::Query(_)) => "the channel is used by a query",
             _ if number == 0 || number == u64::MAX => "a batch's number is between 1 and 2^64 - 2",
             // The server may have ended the load while batches are in flight.
             _ => return Ok(()),
@@ -204,7 +219,7 @@ impl ServerSession {
 
     fn grant(&self, kind: u8, channel: u32, bytes: u64) -> Result<(), WireError> {
         match self.channels.get(&channel) {
-            Some(Channel::Watch(credit)) => {
+            Some(Channel::Watch(credit) | Channel::Query(credit)) => {
                 let spare = self.limits.credit_max.saturating_sub(credit.left());
                 credit.grant(bytes.min(spare));
                 Ok(())
@@ -212,7 +227,7 @@ impl ServerSession {
             Some(Channel::Load { .. }) => {
                 Err(WireError::Unexpected { kind, channel, why: "the channel is used by a load" })
             }
-            // A watch that has ended.
+            // A watch or a query that has ended.
             None => Ok(()),
         }
     }
@@ -284,6 +299,33 @@ mod tests {
         session.close(1);
         hear(&mut session, 3, watch()).unwrap();
         hear(&mut session, 1, ToServer::Credit { bytes: 1 }).unwrap();
+    }
+
+    #[test]
+    fn a_query_has_a_channel_with_credit() {
+        let mut session = greeted();
+        let query = || ToServer::Query {
+            credit: 1,
+            ms_max: 0,
+            rows_max: 0,
+            decimals: "float",
+            text: "SELECT 1",
+            parameters: Rest(b""),
+        };
+        hear(&mut session, 1, query()).unwrap();
+        let credit = session.open_query(1, u64::MAX);
+        assert_eq!(credit.left(), 1000, "limited by the server");
+        assert!(hear(&mut session, 1, query()).is_err(), "the channel is in use");
+        assert!(hear(&mut session, 1, ToServer::Append { number: 1, batch: Rest(b"") }).is_err());
+        assert!(hear(&mut session, 1, ToServer::Flush {}).is_err());
+        credit.spend(600, 1000);
+        hear(&mut session, 1, ToServer::Credit { bytes: 5 }).unwrap();
+        assert_eq!(credit.left(), 405);
+        session.open_load(2, 1);
+        assert!(hear(&mut session, 3, query()).is_err(), "there are two channels already");
+        hear(&mut session, 1, ToServer::Close {}).unwrap();
+        session.close(1);
+        hear(&mut session, 1, ToServer::Credit { bytes: 5 }).unwrap();
     }
 
     #[test]

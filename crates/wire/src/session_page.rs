@@ -86,6 +86,7 @@ impl Ends {
         match &message {
             ToServer::Hello { .. } => self.server.welcome(),
             ToServer::Watch { credit, .. } => drop(self.server.open_watch(channel, *credit)),
+            ToServer::Query { credit, .. } => drop(self.server.open_query(channel, *credit)),
             _ => {}
         }
         self.show("client", name_of(&message), before, &message.dissected());
@@ -101,7 +102,7 @@ impl Ends {
         assert_eq!(again, before, "{message:?}");
         match &message {
             ToClient::Loading { last_number } => self.server.open_load(channel, last_number + 1),
-            ToClient::Closed {} => drop(self.server.close(channel)),
+            ToClient::Closed {} | ToClient::RowsEnded {} => drop(self.server.close(channel)),
             _ => {}
         }
         let (name, parts) = (name_of(&message), message.dissected());
@@ -139,7 +140,7 @@ fn name_of(message: &impl Debug) -> String {
 
 /// Whether the client chooses a channel for this message and waits for an answer there.
 fn starts_channel(message: &ToServer<'_>) -> bool {
-    use ToServer::{AddSymbols, Command, Describe, FileLen, Load, OpenFile, ReadFile, Streams, Watch};
+    use ToServer::{AddSymbols, Command, Describe, FileLen, Load, OpenFile, Query, ReadFile, Streams, Watch};
     matches!(
         message,
         Streams {}
@@ -151,6 +152,7 @@ fn starts_channel(message: &ToServer<'_>) -> bool {
             | Command { .. }
             | Watch { .. }
             | Load { .. }
+            | Query { .. }
     )
 }
 

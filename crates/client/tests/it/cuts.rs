@@ -1,11 +1,11 @@
 //! Connections are cut at random bytes, thousands of times: count, order and content of messages stay exact.
 
+use crate::killed::{columns, follow, follow_columns};
 use crate::plain::{Plain, new_database};
 use crate::proxy::Proxy;
 use crate::support::*;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
 use tapedb_client::{Client, Options};
 use tapedb_engine::{Database, StreamOptions};
 use tapedb_schema::Timestamp;
@@ -33,6 +33,9 @@ fn loads_and_live_cursors_survive_cuts() {
     db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let cursor_of = |db: &Database| db.stream("s").unwrap().cursor().live().open().unwrap();
     let mut cursors = vec![cursor_of(&connect(&proxy)), cursor_of(&connect(&proxy))];
+    let columns_of =
+        |db: &Database, in_time_order| columns(db.stream("s").unwrap().cursor().live(), in_time_order);
+    let mut column_cursors = vec![columns_of(&connect(&proxy), true), columns_of(&connect(&proxy), false)];
     let remote = connect(&proxy);
     let (cuts, limit) = (proxy.cuts.clone(), proxy.bytes_max.clone());
     let loading = thread::spawn(move || {
@@ -51,22 +54,10 @@ fn loads_and_live_cursors_survive_cuts() {
         loader.close().unwrap();
         number
     });
-    let readers: Vec<_> = cursors
-        .drain(..)
-        .map(|mut cursor| {
-            thread::spawn(move || {
-                let mut next = 0;
-                loop {
-                    let message = cursor.next_within(Duration::from_secs(60)).unwrap().unwrap();
-                    if message.symbol() == "END" {
-                        return next;
-                    }
-                    assert_eq!((number_of(&message), message.sequence()), (next, next));
-                    next += 1;
-                }
-            })
-        })
-        .collect();
+    let readers = cursors.drain(..).map(|mut cursor| thread::spawn(move || follow(&mut cursor, 0)));
+    let of_columns =
+        column_cursors.drain(..).map(|mut cursor| thread::spawn(move || follow_columns(&mut cursor, 0)));
+    let readers: Vec<_> = readers.chain(of_columns).collect();
     let loaded = loading.join().unwrap();
     let mut last = db.stream("s").unwrap().loader().unwrap();
     last.append("END", Timestamp(i64::MAX), &Tick::of(loaded)).unwrap();
@@ -92,6 +83,14 @@ fn history_is_read_through_cuts() {
     while proxy.cuts.load(Ordering::Relaxed) < CUTS / 10 || rounds == 0 {
         let mut cursor = remote.stream("s").unwrap().cursor().open().unwrap();
         assert_eq!(drain(&mut cursor), (0..220_000).collect::<Vec<_>>());
+        let mut in_chunks = columns(remote.stream("s").unwrap().cursor(), rounds % 2 == 0);
+        let mut next = 0;
+        while let Some(chunk) = in_chunks.next().unwrap() {
+            let numbers = chunk.sequences().unwrap();
+            assert!(numbers.iter().copied().eq(next..next + chunk.len() as u64));
+            next += chunk.len() as u64;
+        }
+        assert_eq!(next, 220_000);
         rounds += 1;
     }
 }

@@ -12,6 +12,8 @@ mod cuts;
 mod killed;
 #[path = "../../../engine/tests/it/last.rs"]
 mod last;
+#[cfg(target_os = "linux")]
+mod memory_use;
 mod over;
 mod plain;
 mod process;

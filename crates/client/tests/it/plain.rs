@@ -226,7 +226,10 @@ impl Connection {
                 Reply::Closed
             }
             ToServer::Ping { number } => Reply::Pong(number),
-            ToServer::Pong { .. } | ToServer::Goodbye { .. } | ToServer::Append { .. } => return Ok(None),
+            ToServer::Pong { .. }
+            | ToServer::Goodbye { .. }
+            | ToServer::Append { .. }
+            | ToServer::Query { .. } => return Ok(None),
         }))
     }
 

@@ -41,7 +41,12 @@ impl Process {
     }
 
     pub fn over_tcp(&self) -> Database {
-        connect(format!("tape://127.0.0.1:{}", self.port))
+        connect(self.url())
+    }
+
+    /// The address over TCP.
+    pub fn url(&self) -> String {
+        format!("tape://127.0.0.1:{}", self.port)
     }
 
     pub fn over_unix(&self) -> Database {

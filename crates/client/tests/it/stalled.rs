@@ -58,3 +58,33 @@ fn a_stalled_reader_delays_no_others() {
         assert_eq!(follow(&mut cursor, 1), messages);
     }
 }
+
+/// A reader that is opened after many appends reads them from files, before they are pushed to the stalled one of the same
+/// client: their pushes must not use up the credit for what is appended next.
+#[test]
+fn pushes_that_a_later_reader_has_read_already_need_no_credit() {
+    let messages = 300_000;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path());
+    let db = server.over_tcp();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut stalled = stream.cursor().live().open().unwrap();
+    let mut loader = server.over_unix().stream("s").unwrap().loader().unwrap();
+    load(&mut loader, 0..1);
+    loader.flush().unwrap();
+    begin(&mut stalled);
+    load(&mut loader, 1..messages);
+    loader.flush().unwrap();
+    assert!(stream.stats().unwrap().bytes > 2 * tapedb_engine::WINDOW_BYTES as u64);
+
+    let mut later = db.stream("s").unwrap().cursor().live().open().unwrap();
+    for number in 0..messages {
+        let message = later.next_within(Duration::from_secs(100)).unwrap().unwrap();
+        assert_eq!(number_of(&message), number);
+    }
+    assert!(later.next_within(Duration::from_millis(100)).unwrap().is_none());
+    loader.append("END", Timestamp(i64::MAX), &Tick::of(0)).unwrap();
+    loader.flush().unwrap();
+    assert_eq!(follow(&mut later, messages), messages);
+    assert_eq!(follow(&mut stalled, 1), messages);
+}

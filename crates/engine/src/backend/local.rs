@@ -16,6 +16,7 @@ use crate::stream::open::{self, Opened};
 use crate::stream::origin::Origin;
 use crate::stream::reader::InUse;
 use crate::stream::state::StreamState;
+use crate::upstream::{Query, QueryRows};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::Storage;
@@ -119,6 +120,10 @@ impl Backend for LocalBackend {
     }
 
     fn server_status(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    fn query(&self, _query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
         Ok(None)
     }
 

@@ -9,7 +9,7 @@ use crate::stream::open;
 use crate::stream::reader::InUse;
 use crate::stream::state::StreamState;
 use crate::upstream::storage::NoStorage;
-use crate::upstream::{Command, Outcome, Upstream};
+use crate::upstream::{Command, Outcome, Query, QueryRows, Upstream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::Storage;
@@ -89,6 +89,10 @@ impl Backend for RemoteBackend {
             Outcome::Text(status) => Ok(status),
             other => Err(other.unexpected()),
         }
+    }
+
+    fn query(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
+        self.upstream.query(query)
     }
 
     fn streams(&self) -> Result<Vec<String>, Error> {

@@ -224,3 +224,16 @@ impl fmt::Display for Invalid {
         }
     }
 }
+
+/// What a query failed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryFailure {
+    /// Its text: syntax, names, types; what is not supported.
+    Query,
+    /// A value: a number that does not fit, a text that is no number.
+    Value,
+    /// A limit: memory, time, rows.
+    Limit,
+    /// A defect of what runs it.
+    Internal,
+}

@@ -423,19 +423,9 @@ fn distinct<'a>(names: &[&'a str]) -> (Vec<&'a str>, Vec<u32>) {
 
 /// Checks that encoded texts take bounded memory, whether or not rows share them.
 fn check_bytes(fields: &[InputColumn<'_>]) -> Result<(), Misfit> {
-    fn sum(lengths: impl Iterator<Item = usize>) -> usize {
-        lengths.filter(|length| *length > SHORT_BYTES).sum()
-    }
-    let mut bytes = 0;
+    let mut bytes = 0usize;
     for field in fields {
-        bytes += match field.values {
-            FieldValues::Texts(texts) => sum(texts.iter().map(|text| text.len())),
-            FieldValues::Binaries(values) => sum(values.iter().map(|value| value.len())),
-            FieldValues::Dictionary { texts, keys } => {
-                sum(keys.iter().map(|key| texts.get(*key as usize).map_or(0, |text| text.len())))
-            }
-            _ => 0,
-        };
+        bytes = bytes.saturating_add(long_bytes(&field.values));
         if bytes > LONG_BYTES_MAX {
             let what = format!(
                 "the texts of all rows have {bytes} bytes; the limit of one call is {LONG_BYTES_MAX}: append fewer rows at once"
@@ -444,6 +434,29 @@ fn check_bytes(fields: &[InputColumn<'_>]) -> Result<(), Misfit> {
         }
     }
     Ok(())
+}
+
+/// Bytes of long texts, also below records and lists.
+fn long_bytes(values: &FieldValues<'_>) -> usize {
+    fn sum(lengths: impl Iterator<Item = usize>) -> usize {
+        lengths.filter(|length| *length > SHORT_BYTES).fold(0, usize::saturating_add)
+    }
+    let of_fields = |fields: &[InputColumn<'_>]| {
+        fields.iter().fold(0, |bytes: usize, field| bytes.saturating_add(long_bytes(&field.values)))
+    };
+    match values {
+        FieldValues::Texts(texts) => sum(texts.iter().map(|text| text.len())),
+        FieldValues::Binaries(values) => sum(values.iter().map(|value| value.len())),
+        FieldValues::Dictionary { texts, keys } => {
+            sum(keys.iter().map(|key| texts.get(*key as usize).map_or(0, |text| text.len())))
+        }
+        FieldValues::List { items, .. } => long_bytes(&items.values),
+        FieldValues::Record(fields) => of_fields(fields),
+        FieldValues::Union { alternatives, .. } => {
+            alternatives.iter().fold(0, |bytes: usize, fields| bytes.saturating_add(of_fields(fields)))
+        }
+        _ => 0,
+    }
 }
 
 /// Checks that each row has a name that a symbol can have.

@@ -12,10 +12,11 @@ use crate::maintenance::pace::{Pace, has_two_processors};
 use crate::maintenance::part::{Work, commit, discard, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{is_wrong_content, report_source};
+use crate::options::Retention;
 use crate::read::history::History;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::quarantine::quarantine_damaged;
-use crate::space::seal_queue::{Taken, Written};
+use crate::space::seal_queue::{FILES_TOGETHER, Taken, Written};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -72,7 +73,7 @@ fn hold_or_help(context: MaintenanceContext<'_>) -> Result<(MutexGuard<'_, ()>, 
             let held = hold(context)?;
             return Ok((held, helped.load(Ordering::Relaxed)));
         };
-        let part = write(context, (&taken.file, &taken.sequences), &mut Pace::helping());
+        let part = write(context, &taken, &mut Pace::helping());
         taken.finish_helped(part, &helped);
     }
 }
@@ -149,7 +150,7 @@ fn seal_together(
         let first = take(context);
         let work = || {
             while let Some(taken) = take(context) {
-                let part = write(context, (&taken.file, &taken.sequences), &mut beside);
+                let part = write(context, &taken, &mut beside);
                 taken.finish(part);
             }
             beside.end();
@@ -195,10 +196,10 @@ fn lead<'a>(
     let (mut next, mut messages, mut files, mut is_stopped) = (first, 0, 0, false);
     loop {
         if let Some(taken) = next.take() {
-            let part = write(context, (&taken.file, &taken.sequences), pace);
+            let part = write(context, &taken, pace);
             is_stopped |= matches!(part, Ok(None));
+            files += taken.files.len();
             taken.finish(part);
-            files += 1;
         }
         let unless_stopped = |messages: u64| (!is_stopped).then_some(messages);
         while let Some(written) = queue.written_at(context.space.catalog().sealed) {
@@ -226,7 +227,7 @@ fn lead<'a>(
 }
 
 /// Log files that are sealed in the background before other maintenance has its turn.
-const FILES_AT_ONCE: u64 = 16;
+const FILES_AT_ONCE: usize = 16;
 
 /// Whether a file is large enough to be sealed in a thread of its own.
 fn is_worth_a_thread(file: &CompleteFile) -> bool {
@@ -236,20 +237,22 @@ fn is_worth_a_thread(file: &CompleteFile) -> bool {
 /// Files of fewer bytes are sealed sooner than a thread starts.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
-/// Takes the next file from the queue.
+/// Takes the next files from the queue: one, if segments are purged one by one.
 fn take(context: MaintenanceContext<'_>) -> Option<Taken<'_>> {
     let version = context.stream.definition.schema_version;
-    context.space.seal_queue.take(version, || context.space.log.complete_files())
+    let Retention { age, bytes } = context.stream.settings.get().retention;
+    let most = if age.is_none() && bytes.is_none() { FILES_TOGETHER } else { 1 };
+    context.space.seal_queue.take(version, most, || context.space.log.complete_files())
 }
 
-/// Writes the segment of some messages of a file. It is not in the manifest yet. `None`: the work was stopped.
+/// Writes the segment of the messages of some files. It is not in the manifest yet. `None`: the work was stopped.
 fn write(
     context: MaintenanceContext<'_>,
-    (file, sequences): (&CompleteFile, &Range<u64>),
+    taken: &Taken<'_>,
     pace: &mut Pace<'_>,
 ) -> Result<Option<Part>, Error> {
-    let sequences = sequences.clone();
-    let granules = granules_of(context, file);
+    let sequences = taken.sequences.clone();
+    let granules = granules_of(context, &taken.files);
     let messages: u64 = granules.iter().map(|granule| granule.count).sum();
     let lost = (sequences.end - sequences.start).saturating_sub(messages);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
@@ -258,7 +261,7 @@ fn write(
     write_part(context, History::of_granules(granules).keeping_columns(), work, pace)
 }
 
-/// Commits the segment of a file, and removes the file; returns the number of messages that no other thread counts, or `None` if the
+/// Commits the segment of some files, and removes them; returns the number of messages that no other thread counts, or `None` if the
 /// work was stopped.
 fn commit_written(context: MaintenanceContext<'_>, written: Written) -> Result<Option<u64>, Error> {
     let Written { sequences, part, helper } = written;
@@ -302,9 +305,10 @@ pub mod two_threads {
     }
 }
 
-fn granules_of(context: MaintenanceContext<'_>, file: &CompleteFile) -> Vec<Granule> {
+fn granules_of(context: MaintenanceContext<'_>, files: &[CompleteFile]) -> Vec<Granule> {
     let snapshot = context.space.log.snapshot();
-    snapshot.iter().filter(|granule| granule.file == file.file).copied().collect()
+    let is_in = |granule: &&Granule| files.iter().any(|file| granule.file == file.file);
+    snapshot.iter().filter(is_in).copied().collect()
 }
 
 /// Removes the sealed log files, except damaged ones, which are renamed.
@@ -488,9 +492,15 @@ mod tests {
 
     /// Appends these rows, and completes the log file.
     fn append_file(stream: &Stream) {
-        let times: Vec<i64> = (0..ROWS as i64).collect();
+        append_rows(stream, ROWS);
+    }
+
+    fn append_rows(stream: &Stream, rows: u64) {
+        let times: Vec<i64> = (0..rows as i64).collect();
         let mut loader = stream.loader().unwrap();
-        let columns = MessageColumns::new("M", &times, Symbols::One("A")).field("n", &times);
+        // Wide numbers: as many bytes as they have bits.
+        let numbers: Vec<i64> = times.iter().map(|time| time.wrapping_mul(i64::MAX / 7)).collect();
+        let columns = MessageColumns::new("M", &times, Symbols::One("A")).field("n", &numbers);
         loader.append_columns(&columns).unwrap();
         loader.close().unwrap();
         space_of(stream).writer.roll().unwrap();
@@ -544,6 +554,31 @@ mod tests {
                 Err(error) => assert!(matches!(error, Error::Stale(Stale::Outdated { .. })), "{error}"),
             }
         });
+    }
+
+    /// Half of what waits is taken at once, so the number of segments does not depend on how many threads seal.
+    #[test]
+    fn large_files_become_one_segment_together() {
+        let rows = 200_000;
+        for (retention, expected) in [
+            (Retention::default(), [2, 1, 1].as_slice()),
+            (Retention { bytes: Some(1 << 40), age: None }, &[1; 4]),
+        ] {
+            let db = database();
+            let options = StreamOptions { retention, ..StreamOptions::default() };
+            let stream = db.create_stream("s", "message M { n: i64 }".parse().unwrap(), options).unwrap();
+            (0..4).for_each(|_| append_rows(&stream, rows));
+            assert_eq!(stream.seal().unwrap(), 4 * rows);
+            let files: Vec<u64> =
+                space_of(&stream).catalog().parts.iter().map(|part| part.messages() / rows).collect();
+            assert_eq!(files, expected);
+            let (mut cursor, mut messages, mut last) = (stream.cursor().open().unwrap(), 0, i64::MIN);
+            while let Some(message) = cursor.next().unwrap() {
+                assert!(message.time().0 >= last);
+                (messages, last) = (messages + 1, message.time().0);
+            }
+            assert_eq!(messages, 4 * rows);
+        }
     }
 
     /// A caller may have waited while the schema was changed.

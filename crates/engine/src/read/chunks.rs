@@ -70,6 +70,8 @@ pub(crate) struct Chunks {
     errors: VecDeque<Error>,
     /// Rows of blocks that were counted instead of read; `None`: they are read.
     counted: Option<u64>,
+    /// No later chunk has a message before this time.
+    pub reached: i64,
 }
 
 /// When a piece is read next: at its first time that has not been read.
@@ -197,6 +199,7 @@ impl Chunks {
             packer: Packer::default(),
             errors: VecDeque::new(),
             counted: None,
+            reached: i64::MIN,
         };
         for index in 0..chunks.sources.len() {
             let source = &mut chunks.sources[index];
@@ -275,6 +278,8 @@ impl Chunks {
             }
             interrupt::check()?;
             let Some(Reverse(turn)) = self.turns.pop() else { return Ok(false) };
+            // Files that replaced others may begin earlier, with messages that have been read.
+            self.reached = self.reached.max(turn.time);
             match self.take(turn, out) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
@@ -374,7 +379,8 @@ impl Chunks {
     }
 
     fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
-        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors, counted } = self;
+        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors, counted, .. } =
+            self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
         if piece.blocks.is_none() {

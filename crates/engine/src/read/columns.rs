@@ -384,6 +384,14 @@ impl ColumnCursor {
         }
     }
 
+    /// A time before which no later chunk has a message, while history is read by symbol; `None`: it is not.
+    pub fn reached(&self) -> Option<i64> {
+        match &self.from {
+            From::Files { chunks, .. } => Some(chunks.reached),
+            From::Cursor { .. } => None,
+        }
+    }
+
     /// Whether the cursor was opened [`live`](CursorBuilder::live): it then has no end.
     pub fn follows(&self) -> bool {
         match &self.from {
@@ -587,6 +595,11 @@ impl<'a> Column<'a> {
     /// The existing values.
     pub fn values(&self) -> Values<'a> {
         self.values[self.field.values].values()
+    }
+
+    /// The number that all values are, where that is known without looking at them, as of a block that stores it once.
+    pub fn same(&self) -> Option<i64> {
+        self.values[self.field.values].same()
     }
 
     /// Kind of the values.

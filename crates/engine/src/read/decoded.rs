@@ -7,15 +7,26 @@ use tapedb_segment::{ColumnValues, LaneColumns, StepKind, Values};
 
 /// The wanted columns of a block.
 ///
-/// Always true: columns that determine which values exist below them are slices. After [`Decoded::find_starts`]: `starts` has for
-/// each level of the fields where the values below each value of the level above begin, and where the last ones end.
+/// Always true: columns that determine which values exist below them are slices. After [`Decoded::find_starts`]: `levels` has an
+/// entry for each level of the fields.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     /// As [`Fields::columns`].
     pub columns: LaneColumns,
-    starts: Vec<Vec<u32>>,
+    levels: Vec<Below>,
     /// Values at the level of the rows.
     rows: usize,
+}
+
+/// The values of a level, below those of the level above.
+#[derive(Debug, Default)]
+struct Below {
+    /// Each value above has one: they are in the same places, and `starts` means nothing.
+    is_each: bool,
+    /// Where the values below each value above begin, and where the last ones end.
+    starts: Vec<u32>,
+    /// How many there are.
+    len: usize,
 }
 
 /// Which rows of a block are wanted, in this order.
@@ -68,7 +79,7 @@ impl Decoded {
     /// Prepares columns that have just been decoded. `false`: their numbers of values do not fit each other, as in a forged
     /// block, or they are fewer than the rows' places.
     pub fn find_starts(&mut self, fields: &Fields, places: usize) -> bool {
-        let Self { columns, starts, rows } = self;
+        let Self { columns, levels, rows } = self;
         let columns = columns.columns();
         *rows = match fields.level_of.iter().position(|level| *level == 0) {
             Some(column) => columns[column].len(),
@@ -76,7 +87,7 @@ impl Decoded {
         };
         let marks = |column: usize| columns[column].values();
         *rows >= places
-            && find_all_starts(fields, *rows, (marks, |column: usize| columns[column].len()), starts)
+            && find_all_starts(fields, *rows, (marks, |column: usize| columns[column].len()), levels)
     }
 
     /// Whether all values are values of their types. The columns are slices.
@@ -86,16 +97,24 @@ impl Decoded {
 
     /// Appends the values of some rows.
     pub fn append_to(&self, fields: &Fields, rows: &RowPlaces<'_>, out: &mut [ColumnValues]) {
-        let mut places: Vec<Places> = Vec::with_capacity(fields.levels.len());
-        for (level, starts) in fields.levels.iter().zip(&self.starts) {
-            let below = match level.above.checked_sub(1) {
-                None => rows.below(starts),
-                Some(above) => places[above].below(starts),
-            };
-            places.push(below);
+        // Of each level the index of its places; `None`: those of the rows.
+        let mut of_levels: Vec<Option<usize>> = Vec::with_capacity(fields.levels.len());
+        let mut places: Vec<Places> = Vec::new();
+        for (level, below) in fields.levels.iter().zip(&self.levels) {
+            let above = level.above.checked_sub(1).and_then(|above| of_levels[above]);
+            if below.is_each {
+                of_levels.push(above);
+                continue;
+            }
+            of_levels.push(Some(places.len()));
+            places.push(match above {
+                None => rows.below(&below.starts),
+                Some(above) => places[above].below(&below.starts),
+            });
         }
         for ((column, level), out) in self.columns.columns().iter().zip(&fields.level_of).zip(out) {
-            match (level.checked_sub(1).map(|level| &places[level]), rows) {
+            let below = level.checked_sub(1).and_then(|level| of_levels[level]).map(|index| &places[index]);
+            match (below, rows) {
                 (None, RowPlaces::Range(range)) => column.append_range(range.clone(), out),
                 (None, RowPlaces::Homes(homes)) => column.append_homes(homes, out),
                 (Some(Places::Range(range)), _) => column.append_range(range.clone(), out),
@@ -107,7 +126,7 @@ impl Decoded {
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         self.columns.memory()
-            + self.starts.iter().map(|starts| starts.capacity() * size_of::<u32>()).sum::<usize>()
+            + self.levels.iter().map(|below| below.starts.capacity() * size_of::<u32>()).sum::<usize>()
     }
 }
 
@@ -124,33 +143,43 @@ fn are_right<'v>(fields: &Fields, values: impl Fn(usize) -> Values<'v>) -> bool 
         && fields.rules.iter().enumerate().all(|(column, rule)| rule.holds(values(column)))
 }
 
-/// Replaces `starts` by those of each level. `false`: numbers of values do not fit each other.
+/// Finds the values of each level. `false`: numbers of values do not fit each other.
 fn find_all_starts<'v>(
     fields: &Fields,
     rows: usize,
     (marks, count): (impl Fn(usize) -> Values<'v>, impl Fn(usize) -> usize),
-    starts: &mut Vec<Vec<u32>>,
+    levels: &mut Vec<Below>,
 ) -> bool {
-    starts.resize_with(fields.levels.len(), Vec::new);
+    levels.resize_with(fields.levels.len(), Below::default);
     for (index, level) in fields.levels.iter().enumerate() {
-        let above = level_len(starts, rows, level.above);
+        let above = level_len(levels, rows, level.above);
         let Values::Ints(marks) = marks(level.step.values) else { return false };
-        let mut found = std::mem::take(&mut starts[index]);
-        let fits = marks.len() == above && find_starts(marks, level.step.kind, &mut found);
-        starts[index] = found;
-        if !fits {
+        if marks.len() != above || !levels[index].find(marks, level.step.kind) {
             return false;
         }
     }
     let mut numbered = fields.level_of.iter().enumerate();
-    numbered.all(|(column, level)| count(column) == level_len(starts, rows, *level))
+    numbered.all(|(column, level)| count(column) == level_len(levels, rows, *level))
 }
 
 /// Number of values at a level.
-fn level_len(starts: &[Vec<u32>], rows: usize, level: usize) -> usize {
-    match level.checked_sub(1) {
-        None => rows,
-        Some(index) => starts[index].last().map_or(0, |last| *last as usize),
+fn level_len(levels: &[Below], rows: usize, level: usize) -> usize {
+    level.checked_sub(1).map_or(rows, |index| levels[index].len)
+}
+
+impl Below {
+    /// Finds the values below `marks`. `false`: there are too many.
+    fn find(&mut self, marks: &[i64], kind: StepKind) -> bool {
+        let one = if let StepKind::Is(tag) = kind { tag.into() } else { 1 };
+        // A comparison for each would be a branch for each.
+        let mut parts = marks.chunks(64);
+        self.is_each = parts.all(|marks| marks.iter().fold(0, |differs, mark| differs | (mark ^ one)) == 0);
+        let fits = self.is_each || find_starts(marks, kind, &mut self.starts);
+        self.len = match self.is_each {
+            true => marks.len(),
+            false => self.starts.last().map_or(0, |end| *end as usize),
+        };
+        fits
     }
 }
 

@@ -58,7 +58,7 @@ impl Fields {
     /// Finds the columns of `paths` in a record type.
     ///
     /// # Errors
-    /// When there is no such record type or no such column.
+    /// When there is no such record type or no such column, or two columns have the path.
     pub fn find(plan: &Plan, stream: &str, record: &str, paths: &[String]) -> Result<Self, Error> {
         let layouts = plan.layouts();
         let found = layouts.schema().record(record).filter(|(_, record)| record.message);
@@ -75,18 +75,27 @@ impl Fields {
             })
         });
         let numbers = numbers.collect::<Result<Vec<u16>, Error>>()?;
+        let is_twice =
+            |path: &&String| group.columns().iter().filter(|column| column.path == **path).count() > 1;
+        if let Some(path) = paths.iter().find(is_twice) {
+            let what = format!(
+                "two columns of record type {record} have the path {path:?}, so that it names neither; give a nested record \
+                 type another name, or read messages"
+            );
+            return Err(Error::Invalid(Invalid::Cursor { what }));
+        }
         let ways: Vec<_> = numbers.iter().map(|number| group.way_to(*number)).collect();
-        let above = ways.iter().flatten().map(|(number, _)| *number);
+        let above = ways.iter().copied().flatten().map(|(number, _)| *number);
         let mut columns: Vec<u16> = numbers.iter().copied().chain(above).collect();
         columns.sort_unstable();
         columns.dedup();
         // Every number is among the columns, so the search finds it.
         let index = |number: u16| columns.partition_point(|column| *column < number);
-        let step = |(number, kind): (u16, StepKind)| FieldStep { values: index(number), kind };
+        let step = |(number, kind): &(u16, StepKind)| FieldStep { values: index(*number), kind: *kind };
         let asked = numbers.iter().zip(ways).map(|(number, way)| Field {
             kind: group.columns()[usize::from(*number)].kind,
             values: index(*number),
-            steps: way.into_iter().map(step).collect(),
+            steps: way.iter().map(step).collect(),
         });
         let asked = asked.collect();
         let mut needed = vec![false; group.columns().len()];
@@ -96,7 +105,7 @@ impl Fields {
         let (mut levels, mut level_of) = (Vec::new(), Vec::new());
         for number in &columns {
             // Steps to a step are steps to what is below it, so they are among the columns.
-            let steps = group.way_to(*number).into_iter().map(step);
+            let steps = group.way_to(*number).iter().map(step);
             level_of.push(steps.fold(0, |above, step| level_below(&mut levels, FieldLevel { above, step })));
         }
         Ok(Self { type_id, asked, columns, kinds, rules, level_of, levels, needed, ranges: Vec::new() })
@@ -182,6 +191,18 @@ mod tests {
         let fields = Fields::find(&plan, "s", "M", &[path.into()]).ok()?;
         let steps = fields.asked[0].steps.iter();
         Some(steps.map(|step| (fields.columns[step.values], format!("{:?}", step.kind))).collect())
+    }
+
+    #[test]
+    fn a_path_of_two_columns_names_neither() {
+        let schema =
+            "message M { x: record<my|my.B>, y: i64 } record my { B: record<C> } record my.B { f: i64 }
+            record C { f: i64 }";
+        let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
+        let find = |path: &str| Fields::find(&plan, "s", "M", &[path.into()]);
+        let error = find("x.my.B.f").unwrap_err().to_string();
+        assert!(error.contains("two columns of record type M have the path"), "{error}");
+        assert!(find("y").is_ok());
     }
 
     fn step(column: u16, kind: &str) -> (u16, String) {

@@ -3,6 +3,9 @@
 //! One thread leads: it holds the space's maintenance, opens the queue, and puts what all have written into the manifest, in
 //! order. Others take files while the queue is open: a thread that the leader has started, and callers that wait for the leader.
 //!
+//! Where several large files wait, a thread takes some of them at once and makes one segment of them: there are fewer segments to be synced
+//! and merged.
+//!
 //! Always true: files are taken in order and without holes, from where the log was sealed when the queue was opened. A file that
 //! was taken is being written, or what was written is here until the leader takes it. After a file that was not sealed no other is
 //! taken: nothing behind it can be put into the manifest. When the leader is done, or panics, the queue is closed and empty.
@@ -52,12 +55,20 @@ pub(crate) struct Written {
     pub helper: Option<Arc<AtomicU64>>,
 }
 
-/// A file that a thread has taken. Dropped without [`Taken::finish`] it counts as stopped.
+/// Files that are at most sealed into one segment: reading them again after a crash, and keeping all of them where one is damaged,
+/// must not cost much.
+pub(crate) const FILES_TOGETHER: usize = 4;
+
+/// Files of fewer bytes stay alone: small segments are merged soon, and cost little.
+const TOGETHER_BYTES_MIN: u64 = 1 << 20;
+
+/// Files that a thread has taken. Dropped without [`Taken::finish`] it counts as stopped.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
     queue: &'a SealQueue,
-    pub file: CompleteFile,
-    /// Its messages that are not sealed.
+    /// Neighbours, at least one.
+    pub files: Vec<CompleteFile>,
+    /// Their messages that are not sealed.
     pub sequences: Range<u64>,
     part: Result<Option<Part>, Error>,
     helper: Option<Arc<AtomicU64>>,
@@ -78,21 +89,29 @@ impl SealQueue {
         (state.open_for, state.next) = (Some(schema_version), sealed);
     }
 
-    /// Takes the next one of `files`; `None`: there is none, or the queue is not open for segments of this version.
-    pub fn take(&self, schema_version: u16, files: impl FnOnce() -> Vec<CompleteFile>) -> Option<Taken<'_>> {
+    /// Takes the next ones of `files`, at most `most`; `None`: there is none, or the queue is not open for segments of this version.
+    pub fn take(
+        &self,
+        schema_version: u16,
+        most: usize,
+        files: impl FnOnce() -> Vec<CompleteFile>,
+    ) -> Option<Taken<'_>> {
         let mut state = self.lock();
         if state.open_for != Some(schema_version) {
             return None;
         }
         let next = state.next;
-        let file = files().into_iter().find(|file| file.next_sequence > next)?;
-        if file.first_sequence > next {
+        let mut files = files();
+        files.retain(|file| file.next_sequence > next);
+        if files.first()?.first_sequence > next {
             // Files are missing; the leader finds that when all before are sealed.
             return None;
         }
-        state.next = file.next_sequence;
+        files.truncate(together(&files, most));
+        let end = files.last()?.next_sequence;
+        state.next = end;
         state.writing += 1;
-        Some(Taken { queue: self, file, sequences: next..file.next_sequence, part: Ok(None), helper: None })
+        Some(Taken { queue: self, files, sequences: next..end, part: Ok(None), helper: None })
     }
 
     /// Whether other threads than the calling one, which writes nothing, have taken files.
@@ -158,6 +177,16 @@ impl SealQueue {
     }
 }
 
+/// How many of the first of these files one thread takes: half of them are left to others.
+fn together(files: &[CompleteFile], most: usize) -> usize {
+    let most = files.len().div_ceil(2).min(most).max(1);
+    let belong = |pair: &&[CompleteFile]| {
+        pair[0].next_sequence == pair[1].first_sequence
+            && pair.iter().all(|file| file.bytes >= TOGETHER_BYTES_MIN)
+    };
+    1 + files[..most].windows(2).take_while(belong).count()
+}
+
 impl Taken<'_> {
     /// Leaves to the leader what was written.
     pub fn finish(mut self, part: Result<Option<Part>, Error>) {
@@ -214,10 +243,10 @@ mod tests {
     #[test]
     fn files_are_taken_in_order_by_whoever_asks_first() {
         let queue = SealQueue::default();
-        assert!(queue.take(1, files).is_none(), "it is not open");
+        assert!(queue.take(1, 1, files).is_none(), "it is not open");
         queue.open(1, 3);
-        assert!(queue.take(2, files).is_none(), "segments of another version of the schema");
-        let (first, second) = (queue.take(1, files).unwrap(), queue.take(1, files).unwrap());
+        assert!(queue.take(2, 1, files).is_none(), "segments of another version of the schema");
+        let (first, second) = (queue.take(1, 1, files).unwrap(), queue.take(1, 1, files).unwrap());
         assert_eq!((first.sequences.clone(), second.sequences.clone()), (3..10, 10..20));
         second.finish(part(10..20));
         assert!(queue.written_at(3).is_none() && queue.is_shared());
@@ -228,22 +257,45 @@ mod tests {
         });
         assert!(matches!(queue.wait_for(10), Some(Written { part: Ok(Some(_)), .. })));
         assert!(!queue.is_shared() && queue.wait_for(20).is_none(), "no thread writes");
-        assert_eq!(queue.take(1, files).unwrap().sequences, 20..30);
-        assert!(queue.take(1, files).is_none(), "what is from 30 on is missing");
+        assert_eq!(queue.take(1, 1, files).unwrap().sequences, 20..30);
+        assert!(queue.take(1, 1, files).is_none(), "what is from 30 on is missing");
+    }
+
+    #[test]
+    fn large_files_are_taken_together_and_half_of_them_left() {
+        let bytes = [2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 2, 2, 2].map(|mib| mib << 20);
+        let file = |(i, bytes): (usize, &u64)| {
+            let start = i as u64 * 10;
+            // The last two files are missing some messages between them.
+            let next = if i == 11 { 115 } else { start + 10 };
+            CompleteFile { file: start, first_sequence: start, next_sequence: next, bytes: *bytes }
+        };
+        let files: Vec<_> = bytes.iter().enumerate().map(file).collect();
+        let queue = SealQueue::default();
+        queue.open(1, 5);
+        let mut taken = Vec::new();
+        while let Some(next) = queue.take(1, FILES_TOGETHER, || files.clone()) {
+            assert_eq!(next.sequences.end, next.files.last().unwrap().next_sequence);
+            taken.push((next.sequences.start, next.files.len()));
+            next.finish(part(0..0));
+        }
+        assert_eq!(taken, [(5, 4), (40, 4), (80, 1), (90, 1), (100, 2)]);
+        let alone = |files: &[CompleteFile]| together(files, 1);
+        assert_eq!((alone(&files), alone(&files[..1]), together(&files[..2], 4)), (1, 1, 1));
     }
 
     #[test]
     fn a_file_that_is_given_up_is_stopped_work() {
         let queue = SealQueue::default();
         queue.open(1, 0);
-        let (first, second) = (queue.take(1, files).unwrap(), queue.take(1, files).unwrap());
+        let (first, second) = (queue.take(1, 1, files).unwrap(), queue.take(1, 1, files).unwrap());
         drop(first);
         second.finish(part(10..20));
-        assert!(queue.take(1, files).is_none(), "nothing behind it can be committed");
+        assert!(queue.take(1, 1, files).is_none(), "nothing behind it can be committed");
         let left = queue.end();
         assert!(matches!(left[0], Written { part: Ok(None), .. }));
         assert_eq!((left.len(), left[1].sequences.clone()), (2, 10..20));
-        assert!(queue.take(1, files).is_none(), "it is closed");
+        assert!(queue.take(1, 1, files).is_none(), "it is closed");
         assert!(!queue.is_waited_for());
         let waiting = queue.wait();
         assert!(queue.is_waited_for());
@@ -257,10 +309,10 @@ mod tests {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _closing = queue.closing();
             queue.open(1, 0);
-            drop(queue.take(1, files).unwrap());
+            drop(queue.take(1, 1, files).unwrap());
             std::panic::resume_unwind(Box::new("a defect"));
         }));
-        assert!(panicked.is_err() && queue.take(1, files).is_none());
+        assert!(panicked.is_err() && queue.take(1, 1, files).is_none());
         assert_eq!(queue.end().len(), 1);
     }
 }

@@ -95,7 +95,7 @@ impl Database {
             }
             Command::DropRewrite { rewrite, .. } => self.rewrites().forget(*rewrite),
             // The server itself answers it.
-            Command::ServerStatus => return Ok(Outcome::Text(None)),
+            Command::ServerStatus | Command::QueryLanguage => return Ok(Outcome::Text(None)),
         }
         Ok(Outcome::Done)
     }

@@ -101,6 +101,8 @@ pub enum Command {
     },
     /// [`Database::server_status`](crate::Database::server_status).
     ServerStatus,
+    /// The language of the queries that the server runs ([`Upstream::query`](crate::Upstream::query)), if it runs any.
+    QueryLanguage,
 }
 
 /// The messages that are to be replaced.
@@ -139,7 +141,7 @@ pub enum Outcome {
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
-    /// A text, if there is one: of [`Command::MaintenanceFailure`] and [`Command::ServerStatus`].
+    /// A text, if there is one: of [`Command::MaintenanceFailure`], [`Command::ServerStatus`] and [`Command::QueryLanguage`].
     Text(Option<String>),
     /// Sequence numbers: of [`Command::CommitRewrite`], those of the new messages.
     Sequences(Range<u64>),
@@ -162,7 +164,7 @@ impl Command {
             | Self::BeginRewrite(Replacement { stream, .. })
             | Self::CommitRewrite { stream, .. }
             | Self::DropRewrite { stream, .. } => &stream.name,
-            Self::ServerStatus => "",
+            Self::ServerStatus | Self::QueryLanguage => "",
         }
     }
 

@@ -240,3 +240,31 @@ fn nested_records_are_appended_as_columns_too() {
     }
     assert_eq!(count, 5_005);
 }
+
+/// A text that all items share is small where it is, and large in each message.
+#[test]
+fn texts_in_lists_that_rows_share_are_bounded_too() {
+    let (_directory, db) = new_database();
+    let nested = "record Leg { note: string } message Package { legs: array<record<Leg>> }".parse().unwrap();
+    let stream = db.create_stream("s", nested, StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let large = "x".repeat(2 << 20);
+    for rows in [3, 1_000] {
+        let (times, keys): (Vec<i64>, Vec<u32>) = (vec![5; rows], vec![1; rows]);
+        let shared = FieldValues::Dictionary { texts: &["", &large], keys: &keys };
+        let note = [InputColumn { name: "note", values: shared, validity: None }];
+        let items = InputColumn::new("", FieldValues::Record(&note));
+        let offsets: Vec<u32> = (0..=rows as u32).collect();
+        let legs = FieldValues::List { offsets: &offsets, items: &items };
+        let columns = MessageColumns::new("Package", &times, Symbols::One("A")).field("legs", legs);
+        match loader.append_columns(&columns) {
+            Ok(count) => assert_eq!(count, 3),
+            refused => assert_error(
+                refused,
+                |e| matches!(e, Error::Rejected(Rejected::Columns { .. })),
+                "column \"legs\": the texts of all rows have 2097152000 bytes",
+            ),
+        }
+    }
+    assert_eq!(loader.flush().unwrap(), 3);
+}

@@ -41,6 +41,7 @@ fn child_of_another_test() {
         "storm" => crate::storm::child(path),
         "seal" => crate::process::child_sealer(path),
         "fill" => crate::full::child(path),
+        "read all" => crate::memory::child_reader(path),
         other => panic!("no role {other}"),
     }
 }

@@ -46,6 +46,8 @@ pub mod place {
 
 #[path = "appended_columns.rs"]
 mod appended_columns;
+#[path = "busy.rs"]
+mod busy;
 #[path = "changing.rs"]
 mod changing;
 #[path = "columns.rs"]

@@ -39,6 +39,8 @@ pub mod place {
 
 #[path = "appended_columns.rs"]
 mod appended_columns;
+#[path = "busy.rs"]
+mod busy;
 #[path = "changing.rs"]
 mod changing;
 #[path = "columns.rs"]

@@ -19,6 +19,7 @@ mod kill;
 mod last;
 mod locking;
 mod loopback;
+mod memory;
 mod process;
 mod renaming;
 mod repair;

@@ -45,7 +45,8 @@ pub fn read(stream: &Stream, reversed: bool) -> (BTreeSet<u64>, u64) {
     }
 }
 
-fn lost_by(error: &Error) -> u64 {
+/// How many messages an error says are lost.
+pub fn lost_by(error: &Error) -> u64 {
     match error {
         Error::Log(error) => match &**error {
             LogError::Damaged { damage, .. } => damage.count.unwrap(),

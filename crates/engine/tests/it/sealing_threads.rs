@@ -96,9 +96,9 @@ fn a_thread_that_panics_leaves_nothing_open_and_nothing_behind() {
                 }
                 Ok(())
             });
-            // The other thread may find no file left.
+            // The other thread may find no file left, and so may the leader after its first one; but it commits all.
             let panicked = seal(&stream).is_err();
-            assert!(panicked || is_beside, "{step:?} {nth}");
+            assert!(panicked || is_beside || nth == 2 && step != Step::Commit, "{step:?} {nth}");
             trap.clear();
             // A part whose commit panicked may be in the manifest or not: its file stays until the stream is opened.
             if step != Step::Commit {

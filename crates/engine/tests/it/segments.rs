@@ -1,12 +1,14 @@
 //! Damaged segments: every flipped bit is reported, and only its block cannot be read.
 
-use crate::sealing::{files, read, read_arrivals};
+use crate::sealing::{files, lost_by, read, read_arrivals};
 use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::{CheckDepth, CheckEvent, CheckReport, Database, Finding, Severity};
+use tapedb_engine::{
+    CheckDepth, CheckEvent, CheckReport, Chunk, CursorBuilder, Database, Finding, Severity, Values,
+};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 40;
@@ -64,6 +66,122 @@ fn every_flipped_byte_of_a_segment_is_reported_and_other_blocks_are_read() {
     assert_eq!(read(&db.stream("s").unwrap(), false), (all, 0));
     let (checked, found) = check(&db);
     assert_eq!((found.len(), checked.messages, checked.segments), (0, MESSAGES, 1), "{found:?}");
+}
+
+/// Messages that were read as columns, by their sequence numbers, and how many calls failed. Each value is compared with what was
+/// written.
+fn read_columns(
+    builder: impl Fn() -> CursorBuilder,
+    in_time_order: bool,
+    rows: usize,
+) -> (BTreeSet<u64>, usize) {
+    let (mut found, mut errors) = (BTreeSet::new(), 0);
+    for (record, fields) in [("Tick", ["number", "check", "note"]), ("Quote", ["number", "bid", "ask"])] {
+        let columns = builder().columns(record, fields).with_sequences();
+        let columns = if in_time_order { columns.in_time_order().chunk_rows(rows) } else { columns };
+        let mut cursor = columns.open().unwrap();
+        loop {
+            match cursor.next() {
+                Ok(Some(chunk)) => check_chunk(&chunk, record == "Tick", &mut found),
+                Ok(None) => break,
+                Err(error) => {
+                    assert!(lost_by(&error) > 0 || !error.to_string().is_empty());
+                    errors += 1;
+                }
+            }
+        }
+    }
+    (found, errors)
+}
+
+fn check_chunk(chunk: &Chunk<'_>, are_ticks: bool, found: &mut BTreeSet<u64>) {
+    let ints = |column: usize| match chunk.column(column).values() {
+        Values::Ints(values) => values,
+        _ => panic!("numbers"),
+    };
+    let (numbers, mut symbols) = (ints(0), Vec::new());
+    for run in chunk.symbols() {
+        symbols.resize(run.end as usize, chunk.symbol(run.symbol));
+    }
+    let mut asks = if are_ticks { [].iter() } else { ints(2).iter() };
+    for (row, sequence) in chunk.sequences().unwrap().iter().enumerate() {
+        let number = *sequence;
+        assert_eq!((numbers[row] as u64, chunk.times()[row] as u64), (number, number));
+        assert_eq!(symbols[row], ["A", "B"][number as usize % 2]);
+        if are_ticks {
+            let (tick, Values::Bytes(ends, bytes)) = (Tick::of(number), chunk.column(2).values()) else {
+                panic!()
+            };
+            let start = row.checked_sub(1).map_or(0, |before| ends[before] as usize);
+            assert_eq!(
+                (ints(1)[row] as u64, &bytes[start..ends[row] as usize]),
+                (tick.check, tick.note.as_bytes())
+            );
+        } else {
+            let quote = Quote::of(number);
+            assert_eq!(ints(1)[row] as u64, quote.bid.to_bits());
+            if let Some(ask) = quote.ask {
+                assert_eq!(asks.next().map(|bits| *bits as u64), Some(ask.to_bits()));
+            }
+        }
+        assert!(found.insert(number), "{number} twice");
+    }
+    assert!(asks.next().is_none());
+}
+
+/// Damage anywhere in a block: readers of columns get an error instead of the block, and the right values of all others. Where
+/// the checksums are made right again, as no damage does it, they do not panic.
+#[test]
+fn every_flipped_byte_of_a_segment_is_an_error_for_readers_of_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    make(&path);
+    let segment = files(&path, "seg").pop().unwrap();
+    let whole = fs::read(&segment).unwrap();
+    let all: BTreeSet<u64> = (0..MESSAGES).collect();
+    let db = Database::open_read_only(&path).unwrap();
+    let mut random = Random::new();
+    for at in 0..whole.len() {
+        let mut broken = whole.clone();
+        broken[at] ^= 1 << random.below(8);
+        fs::write(&segment, &broken).unwrap();
+        let stream = db.stream("s").unwrap();
+        let (rows, mut is_lost) = (1 + random.below(50), false);
+        for in_time_order in [false, true] {
+            let (found, errors) = read_columns(|| stream.cursor(), in_time_order, rows);
+            is_lost |= found != all;
+            assert!(found == all || errors > 0, "byte {at}: nothing is said of {:?}", &all - &found);
+        }
+        let counted = stream.cursor().types(["Quote"]).count();
+        assert!(counted.is_err() || counted.unwrap() == 14, "byte {at}");
+        let times = stream.cursor().time_range();
+        let right = Some((Timestamp(0), Timestamp(MESSAGES as i64 - 1)));
+        // What cannot be read is left out there.
+        assert_eq!(times.unwrap(), right.filter(|_| !is_lost), "byte {at}");
+
+        let block = broken.windows(4).position(|bytes| bytes == b"TPK1");
+        if let Some(block) = block {
+            tapedb_segment::reseal_block(&mut broken[block..]);
+        }
+        tapedb_segment::reseal_footer(&mut broken);
+        fs::write(&segment, &broken).unwrap();
+        let stream = db.stream("s").unwrap();
+        for in_time_order in [false, true] {
+            for (record, fields) in
+                [("Tick", ["number", "check", "note"]), ("Quote", ["number", "bid", "ask"])]
+            {
+                let columns = stream.cursor().columns(record, fields).with_sequences();
+                let columns = if in_time_order { columns.in_time_order() } else { columns };
+                let mut cursor = columns.open().unwrap();
+                while !matches!(cursor.next(), Ok(None)) {}
+            }
+        }
+    }
+    fs::write(&segment, &whole).unwrap();
+    for in_time_order in [false, true] {
+        let stream = db.stream("s").unwrap();
+        assert_eq!(read_columns(|| stream.cursor(), in_time_order, 7), (all.clone(), 0));
+    }
 }
 
 fn check(db: &Database) -> (CheckReport, Vec<Finding>) {

@@ -7,9 +7,11 @@ use crc_fast::{CrcAlgorithm, checksum};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 use std::{env, fs};
 use tapedb_codec::batch::assign_producer;
-use tapedb_engine::Database;
+use tapedb_engine::{Database, Error, Query, QueryEngine, QueryRows, QueryStep, QueryUser};
 use tapedb_server::{Config, May};
 use tapedb_wire::{ClientSession, Decoder, Description, Login, PREFACE, Rest, ToClient, ToServer};
 
@@ -31,6 +33,7 @@ fn a_session_has_the_recorded_bytes() {
     };
     let served = serve_with(&[user("ann", "*", &[May::Read, May::Write])], keep_secret);
     let stream_id = create(served.server().database());
+    served.server().serve_queries(Arc::new(OneAnswer));
     let mut recorder = Recorder::new(socket(served.address()), stream_id);
     recorder.hello(Login::Password { user: "ann", password: "secret-ann" });
     recorder.ask(|_| ToServer::Describe { name: "ticks", known: None });
@@ -53,6 +56,16 @@ fn a_session_has_the_recorded_bytes() {
     recorder.receive(1);
     recorder.send(0, ToServer::Ping { number: 1 });
     recorder.receive(1);
+    recorder.ask(|_| ToServer::Query {
+        credit: 1 << 20,
+        ms_max: 0,
+        rows_max: 0,
+        decimals: "float",
+        text: "SELECT 1",
+        parameters: Rest(b""),
+    });
+    // Bytes of rows, and their end.
+    recorder.receive(2);
     recorder.send(load, ToServer::Close {});
     recorder.receive(1);
     recorder.send(watch, ToServer::Close {});
@@ -72,6 +85,28 @@ fn compare(captured: &str) {
     }
     let known = fs::read_to_string(&path).unwrap();
     assert!(known == captured, "another session than in {}; it is now:\n{captured}", path.display());
+}
+
+/// Answers every query with the same bytes.
+#[derive(Debug)]
+struct OneAnswer;
+
+#[derive(Debug)]
+struct AnswerBytes(Option<&'static [u8]>);
+
+impl QueryEngine for OneAnswer {
+    fn begin(&self, _: &Query, _: &QueryUser) -> Result<Box<dyn QueryRows>, Error> {
+        Ok(Box::new(AnswerBytes(Some(b"an Arrow IPC stream"))))
+    }
+}
+
+impl QueryRows for AnswerBytes {
+    fn next(&mut self, _: Duration, out: &mut Vec<u8>) -> Result<QueryStep, Error> {
+        let Some(bytes) = self.0.take() else { return Ok(QueryStep::End) };
+        out.clear();
+        out.extend_from_slice(bytes);
+        Ok(QueryStep::Bytes)
+    }
 }
 
 /// A client that records all frames.

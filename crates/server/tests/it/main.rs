@@ -5,6 +5,7 @@ mod hostile;
 mod life;
 mod load;
 mod observing;
+mod queries;
 mod renamed;
 mod rewriting;
 mod session;

@@ -264,7 +264,7 @@ fn rights_limit_what_users_do_and_see() {
 
 #[test]
 fn limits_of_a_user_cover_all_connections() {
-    let limits = UserLimits { connections_max: Some(2), watches_max: Some(1), bytes_per_second_max: None };
+    let limits = UserLimits { connections_max: Some(2), watches_max: Some(1), ..UserLimits::default() };
     let ann = tapedb_server::User { limits, ..user("ann", "*", &[May::Read, May::Create]) };
     let served = serve_with(&[ann], |_| {});
     let login = Login::Token("tape_ann");

@@ -147,8 +147,10 @@ fn a_half_written_day_of_another_process_is_not_taken_for_this_one() {
         "{:?}",
         rdb.status()
     );
-    let answer = hdb.query("tp", Some(today), &Query::table("trade")).expect("an answer");
-    assert_eq!(sizes(&answer), (0..100).collect::<Vec<i64>>());
+    // The RDB may be live before it reads that the day has ended.
+    let ask = || hdb.query("tp", Some(today), &Query::table("trade"));
+    wait("the day is in the HDB", || ask().is_ok());
+    assert_eq!(sizes(&ask().expect("an answer")), (0..100).collect::<Vec<i64>>());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, Decimal128Array, DictionaryArray,
     ListArray, PrimitiveArray, StringArray, StringViewArray, StructArray, TimestampNanosecondArray,
 };
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Fields;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +30,23 @@ pub(crate) struct Level {
     len: usize,
     /// Slot of each value; `None`: each slot has one.
     slots: Option<Vec<u32>>,
-    /// Message of each slot, where errors need it; `None`: the slots are the messages.
-    rows: Option<Arc<[u32]>>,
+    /// Messages of the slots; `None`: the slots are the messages.
+    rows: Option<Arc<Rows>>,
+}
+
+/// The messages that items belong to, for errors.
+#[derive(Debug)]
+struct Rows {
+    /// The items of each slot above.
+    offsets: OffsetBuffer<i32>,
+    above: Option<Arc<Rows>>,
+}
+
+impl Rows {
+    fn row(&self, item: usize) -> usize {
+        let slot = self.offsets.partition_point(|offset| *offset as usize <= item).saturating_sub(1);
+        self.above.as_ref().map_or(slot, |above| above.row(slot))
+    }
 }
 
 impl Level {
@@ -56,21 +71,35 @@ impl Level {
 
     fn row(&self, value: usize) -> usize {
         let slot = self.slot(value);
-        self.rows.as_ref().map_or(slot, |rows| rows[slot] as usize)
+        self.rows.as_ref().map_or(slot, |rows| rows.row(slot))
     }
 
-    /// The values that one of `marks` equals `wanted` for, and the slots that have none of them.
-    fn only(&self, marks: &[i64], wanted: i64) -> (Self, Option<NullBuffer>) {
+    /// The values that one of `marks` equals `wanted` for, and the slots that have none of them. `same`: what all marks are, if that
+    /// is known.
+    fn only(&self, marks: &[i64], same: Option<i64>, wanted: i64) -> (Self, Option<NullBuffer>) {
         let rows = self.rows.clone();
-        if self.slots.is_none() && marks.iter().all(|mark| *mark == wanted) {
+        let are_all = same.map_or_else(|| are_all(marks, wanted), |same| same == wanted);
+        if self.slots.is_none() && are_all {
             return (Self { len: self.len, slots: None, rows }, None);
         }
-        let marked = marks.iter().enumerate().filter(|(_, mark)| **mark == wanted);
-        let slots: Vec<u32> = marked.map(|(value, _)| self.slot(value) as u32).collect();
-        let mut bits = BooleanBufferBuilder::new(self.len);
-        bits.append_n(self.len, false);
-        slots.iter().for_each(|slot| bits.set_bit(*slot as usize, true));
-        (Self { len: self.len, slots: Some(slots), rows }, Some(NullBuffer::new(bits.finish())))
+        if same.is_some_and(|same| same != wanted) {
+            return (Self::of_nothing(self.len), Some(NullBuffer::new_null(self.len)));
+        }
+        let values = places_of(marks, wanted);
+        let (slots, bits) = match &self.slots {
+            None => {
+                let bits = BooleanBuffer::collect_bool(self.len, |slot| marks.get(slot) == Some(&wanted));
+                (values, bits)
+            }
+            Some(all) => {
+                let slots: Vec<u32> = values.into_iter().map(|value| all[value as usize]).collect();
+                let mut bits = BooleanBufferBuilder::new(self.len);
+                bits.append_n(self.len, false);
+                slots.iter().for_each(|slot| bits.set_bit(*slot as usize, true));
+                (slots, bits.finish())
+            }
+        };
+        (Self { len: self.len, slots: Some(slots), rows }, Some(NullBuffer::new(bits)))
     }
 
     /// A value for each slot: zero where there is none.
@@ -86,10 +115,42 @@ impl Level {
     }
 }
 
-/// Arrays without values, by the node or alternative that they are of. An alternative that no message has would otherwise cost as
-/// many zeros as one that all have: batches share them, as slices.
+/// Whether all marks are `wanted`. A comparison for each would be a branch for each.
+fn are_all(marks: &[i64], wanted: i64) -> bool {
+    marks.chunks(64).all(|marks| marks.iter().fold(0, |differs, mark| differs | (mark ^ wanted)) == 0)
+}
+
+/// Where `wanted` stands. Without a branch for each mark: which of them it is, is hard to foresee.
+fn places_of(marks: &[i64], wanted: i64) -> Vec<u32> {
+    let (mut places, mut to) = (vec![0; marks.len()], 0);
+    for (place, mark) in (0..).zip(marks) {
+        places[to] = place;
+        to += usize::from(*mark == wanted);
+    }
+    places.truncate(to);
+    places
+}
+
+/// What batches share, as slices, by the node or alternative that it is of. An alternative that no message has would otherwise cost as
+/// many zeros as one that all have, and a field that is always the same as much as one that is not.
 #[derive(Debug, Default)]
-pub(crate) struct Absent(HashMap<usize, ArrayRef>);
+pub(crate) struct Shared {
+    /// Arrays without values.
+    absent: HashMap<usize, ArrayRef>,
+    /// Arrays of one number in each slot, and the number.
+    same: HashMap<usize, (i64, ArrayRef)>,
+    /// Of lists that have an item each.
+    single: Option<OffsetBuffer<i32>>,
+}
+
+impl Shared {
+    /// The offsets of `len` lists that have an item each.
+    fn single(&mut self, len: usize) -> OffsetBuffer<i32> {
+        let single = self.single.take().filter(|single| single.len() > len);
+        let single = single.unwrap_or_else(|| OffsetBuffer::from_repeated_length(1, len));
+        self.single.insert(single).slice(0, len)
+    }
+}
 
 /// Builds the arrays of one chunk.
 #[derive(Debug)]
@@ -99,7 +160,7 @@ pub(crate) struct Arrays<'a> {
     /// Messages before the chunk, for errors.
     pub rows_before: usize,
     /// Of chunks before, of the same nodes and decimals.
-    pub absent: &'a mut Absent,
+    pub shared: &'a mut Shared,
 }
 
 impl<'a> Arrays<'a> {
@@ -111,7 +172,7 @@ impl<'a> Arrays<'a> {
         match node.presence {
             None => self.content(node, level, None),
             Some(column) => {
-                let (level, nulls) = level.only(self.ints(column), 1);
+                let (level, nulls) = level.only(self.ints(column), self.same(column), 1);
                 self.content(node, &level, nulls)
             }
         }
@@ -124,7 +185,33 @@ impl<'a> Arrays<'a> {
                 arrays.values(node, &Level::of_nothing(len), has_nulls.then(|| NullBuffer::new_null(len)))
             });
         }
+        if let Content::Leaf(_, column) = node.content
+            && level.slots.is_none()
+            && nulls.is_none()
+            && let Some(value) = self.same(column)
+        {
+            return self.of_same(std::ptr::from_ref(node).addr(), value, level.len, |arrays| {
+                arrays.values(node, level, None)
+            });
+        }
         self.values(node, level, nulls)
+    }
+
+    /// `len` slots with this number each, of what has this address; `build` makes them.
+    fn of_same(
+        &mut self,
+        address: usize,
+        value: i64,
+        len: usize,
+        build: impl FnOnce(&mut Self) -> Result<ArrayRef, Error>,
+    ) -> Result<ArrayRef, Error> {
+        let found = self.shared.same.get(&address);
+        if let Some((_, array)) = found.filter(|(of, array)| *of == value && array.len() >= len) {
+            return Ok(array.slice(0, len));
+        }
+        let array = build(self)?;
+        self.shared.same.insert(address, (value, array.clone()));
+        Ok(array)
     }
 
     /// `len` slots without values, of what has this address; `build` makes at least so many.
@@ -134,12 +221,12 @@ impl<'a> Arrays<'a> {
         len: usize,
         build: impl FnOnce(&mut Self, usize) -> Result<ArrayRef, Error>,
     ) -> Result<ArrayRef, Error> {
-        if let Some(array) = self.absent.0.get(&address).filter(|array| array.len() >= len) {
+        if let Some(array) = self.shared.absent.get(&address).filter(|array| array.len() >= len) {
             return Ok(array.slice(0, len));
         }
         let array = build(self, len.next_power_of_two())?;
         let slice = array.slice(0, len);
-        self.absent.0.insert(address, array);
+        self.shared.absent.insert(address, array);
         Ok(slice)
     }
 
@@ -158,6 +245,11 @@ impl<'a> Arrays<'a> {
             Values::Ints(values) => values,
             _ => unreachable!("the plan has numbers in this column"),
         }
+    }
+
+    /// What all numbers of a column are, if that is known.
+    fn same(&self, column: usize) -> Option<i64> {
+        self.chunk.column(column).same()
     }
 
     fn leaf(
@@ -348,19 +440,19 @@ impl<'a> Arrays<'a> {
         level: &Level,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, Error> {
-        let counts = level.spread(self.ints(counts).iter().map(|count| *count as usize));
-        let len: usize = counts.iter().sum();
+        let numbers = || self.ints(counts).iter().map(|count| *count as usize);
+        let len: usize = numbers().sum();
         if i32::try_from(len).is_err() {
             let what = format!("{len} items in one chunk are more than a list array holds");
             return Err(Error::schema(&node.name, what));
         }
-        let rows = (matches!(self.decimals, Decimals::Decimal128 { .. } | Decimals::Float64)).then(|| {
-            let row = |slot: usize| level.rows.as_ref().map_or(slot as u32, |rows| rows[slot]);
-            let of_slot = |(slot, count): (usize, &usize)| std::iter::repeat_n(row(slot), *count);
-            counts.iter().enumerate().flat_map(of_slot).collect()
-        });
-        let values = self.array(item, &Level { len, slots: None, rows })?;
-        let offsets = OffsetBuffer::from_lengths(counts);
+        let offsets = match &level.slots {
+            None if self.same(counts) == Some(1) => self.shared.single(level.len),
+            None => OffsetBuffer::from_lengths(numbers()),
+            Some(_) => OffsetBuffer::from_lengths(level.spread(numbers())),
+        };
+        let rows = Arc::new(Rows { offsets: offsets.clone(), above: level.rows.clone() });
+        let values = self.array(item, &Level { len, slots: None, rows: Some(rows) })?;
         Ok(Arc::new(ListArray::try_new(Arc::new(item.field(self.decimals)), offsets, values, nulls)?))
     }
 
@@ -381,12 +473,18 @@ impl<'a> Arrays<'a> {
         level: &Level,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, Error> {
-        let tags = self.ints(tags);
-        let names = StringArray::from_iter_values(alternatives.iter().map(|found| &found.name));
-        let keys = level.spread(tags.iter().map(|tag| *tag as i32));
-        let mut arrays = vec![dictionary(keys, None, Arc::new(names))?];
+        let (marks, same) = (self.ints(tags), self.same(tags));
+        let build = |_: &mut Self| {
+            let names = StringArray::from_iter_values(alternatives.iter().map(|found| &found.name));
+            dictionary(level.spread(marks.iter().map(|tag| *tag as i32)), None, Arc::new(names))
+        };
+        let keys = match same.filter(|_| level.slots.is_none()) {
+            Some(tag) => self.of_same(alternatives.as_ptr().addr(), tag, level.len, build)?,
+            None => build(self)?,
+        };
+        let mut arrays = vec![keys];
         for (tag, alternative) in (0..).zip(alternatives) {
-            let (level, nulls) = level.only(tags, tag);
+            let (level, nulls) = level.only(marks, same, tag);
             let nodes = &alternative.nodes;
             arrays.push(if level.has_nothing() {
                 self.absent(std::ptr::from_ref(alternative).addr(), level.len, |arrays, len| {

@@ -1,6 +1,7 @@
 //! Reads single values out of Arrow arrays of many types.
 
 use crate::error::Error;
+use crate::keys::keys_of;
 use crate::types::{DECIMAL64_BITS, TYPE_KEY};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -62,7 +63,7 @@ impl Reader {
     /// Prepares an array. `name` is that of the column, for errors; times without a zone are UTC if `naive_is_utc`.
     ///
     /// # Errors
-    /// For types that are not supported, and for times without a zone.
+    /// For types that are not supported, for times without a zone, and for keys without a value.
     pub fn new(array: &ArrayRef, field: &Field, name: &str, naive_is_utc: bool) -> Result<Self, Error> {
         let child = |array: &ArrayRef, field: &Field| Self::new(array, field, name, naive_is_utc);
         let (mut children, array) = (Vec::new(), array.clone());
@@ -79,9 +80,10 @@ impl Reader {
                 let dictionary = array.as_any_dictionary();
                 let values = dictionary.values();
                 children.push((String::new(), child(values, &Field::new("", (**ty).clone(), true))?));
-                // Without values all keys are null, and there is nothing to normalize.
-                let is_empty = values.is_empty();
-                Kind::Dictionary(if is_empty { Vec::new() } else { dictionary.normalized_keys() })
+                let keys =
+                    keys_of(dictionary.keys(), values.len()).map_err(|what| Error::schema(name, what))?;
+                // Without values all rows are null.
+                Kind::Dictionary(if values.is_empty() { Vec::new() } else { keys })
             }
             DataType::List(item) => {
                 let list = array.as_list::<i32>();

@@ -13,6 +13,7 @@ mod decimals;
 mod encode;
 mod error;
 mod header;
+mod keys;
 mod read;
 mod slices;
 mod tree;

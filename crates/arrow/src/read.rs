@@ -1,6 +1,6 @@
 //! Reads messages of one record type as record batches.
 
-use crate::arrays::{Absent, Arrays, Level, dictionary};
+use crate::arrays::{Arrays, Level, Shared, dictionary};
 use crate::error::Error;
 use crate::header::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME, header_column};
 use crate::tree::Tree;
@@ -111,7 +111,7 @@ pub struct BatchReader {
     rows: usize,
     batch_rows: usize,
     waiting: VecDeque<RecordBatch>,
-    absent: Absent,
+    shared: Shared,
 }
 
 impl BatchReader {
@@ -176,7 +176,7 @@ impl BatchReader {
             rows: 0,
             batch_rows,
             waiting: VecDeque::new(),
-            absent: Absent::default(),
+            shared: Shared::default(),
         })
     }
 
@@ -206,6 +206,11 @@ impl BatchReader {
         self.waiting.is_empty() && self.cursor.is_live()
     }
 
+    /// A time before which no later batch has a message, while history is read by symbol, as [`ColumnCursor::reached`].
+    pub fn reached(&self) -> Option<i64> {
+        self.cursor.reached()
+    }
+
     /// The position after the last returned batch, as [`ColumnCursor::position`]; `None` also between two batches of one chunk,
     /// which are only by symbol.
     pub fn position(&self) -> Option<Position> {
@@ -225,8 +230,8 @@ impl BatchReader {
         let mut columns = header(chunk, self.with_spaces, &mut self.names, self.streams.as_mut())?;
         let level = Level::of_messages(chunk.len());
         for node in &self.tree.nodes {
-            let (decimals, absent) = (self.options.decimals_in(&node.name), &mut self.absent);
-            let mut arrays = Arrays { chunk, decimals, rows_before, absent };
+            let (decimals, shared) = (self.options.decimals_in(&node.name), &mut self.shared);
+            let mut arrays = Arrays { chunk, decimals, rows_before, shared };
             columns.push(arrays.array(node, &level)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));

@@ -2,6 +2,7 @@
 
 use crate::decimals::from_f64s;
 use crate::header::{SYMBOL, TIME};
+use crate::keys::keys_of;
 use crate::tree::{Content, Node, Tree};
 use crate::types::{DECIMAL64_BITS, Leaf, TYPE_KEY};
 use arrow_array::cast::AsArray;
@@ -188,7 +189,7 @@ fn texts(array: &ArrayRef) -> Option<Texts<'_>> {
         if values.null_count() > 0 || values.is_empty() {
             return None;
         }
-        let keys = dictionary.normalized_keys().into_iter().map(|key| key as u32).collect();
+        let keys = keys_of(dictionary.keys(), values.len()).ok()?.into_iter().map(|key| key as u32).collect();
         return Some(Texts::Keys(each(values)?, keys));
     }
     each(array).map(Texts::Each)

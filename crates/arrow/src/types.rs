@@ -3,6 +3,8 @@
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::{DataType, TimeUnit};
 use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use tapedb_schema::{FieldType, Scalar, Schema};
 
@@ -40,6 +42,34 @@ pub enum Decimals {
     /// Lossless: `decimal64` as its 64 bits in `UInt64`, marked by [`TYPE_KEY`], and `decimal(18,s)` with the 19 digits that an
     /// `i64` may have.
     Raw,
+}
+
+impl fmt::Display for Decimals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float64 => f.write_str("float"),
+            Self::Decimal128 { precision, scale } => write!(f, "{precision},{scale}"),
+            Self::Raw => f.write_str("raw"),
+        }
+    }
+}
+
+impl FromStr for Decimals {
+    type Err = String;
+
+    /// `float`, `raw`, or digits and scale such as `18,4`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is none of float, raw, and digits and scale such as 18,4");
+        match text {
+            "float" => Ok(Self::Float64),
+            "raw" => Ok(Self::Raw),
+            _ => {
+                let (precision, scale) = text.split_once(',').ok_or_else(wrong)?;
+                let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
+                Ok(Self::Decimal128 { precision: number(precision)?, scale: number(scale)? })
+            }
+        }
+    }
 }
 
 /// A type without parts.

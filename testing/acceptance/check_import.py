@@ -4,8 +4,8 @@ independent reader finds in the files.
 
     check_import.py --tapedb target/release/tapedb --data DIR [--only us-equity-ticks] [--quick]
 
-DIR holds the folders us-equity-ticks, fx-ticks and binance-raw-ws and their MANIFEST.tsv; what else it holds has no importer
-and is named as skipped. Each folder becomes a stream of a fresh temporary database, with small log files, so that there is
+DIR holds the folders us-equity-ticks, fx-ticks and binance-raw-ws and their MANIFEST.tsv; what else it holds is named as skipped
+(`check_dbn.py` compares files of Databento). Each folder becomes a stream of a fresh temporary database, with small log files, so that there is
 much to seal and to merge. The stream is then sealed, merged, and moved to the cold tier: after each of these, all messages in
 the order of time and in that of arrival must be what they were (a checksum over times, symbols, types and bodies), and `check`
 must find nothing. What is in the cold tier at the end is compared with the files. The expected order is that of `tapedb import
@@ -63,10 +63,10 @@ def main():
 
 
 def tell_what_is_skipped(root):
-    """Folders of recorded data that no importer reads."""
+    """Folders of recorded data that have no independent reader here."""
     folders = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name not in readers.FORMATS)
     if folders:
-        print(f"SKIPPED: no importer reads {', '.join(folders)}")
+        print(f"SKIPPED: not compared here: {', '.join(folders)}")
 
 
 def read_manifest(root):

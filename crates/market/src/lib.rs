@@ -1,19 +1,25 @@
-//! Market data in TapeDB: the common records, order books built from them, seeded generators, and
-//! readers for real formats.
+//! Market data in TapeDB: the common records, order books built from them, and seeded generators.
 //!
 //! * [`records`]: a [`Package`] of [`Entry`]s (trade, level-1 quote, level-2 snapshot and update) and [`Bar`]s.
+//! * [`orders`]: an [`Order`] or [`MarketByPrice`] for each change, with what vendors report of it, and [`IntervalBar`]s.
+//! * [`instruments`]: [`Definition`], [`Status`], [`Statistic`], [`Imbalance`], [`SymbolMapping`].
+//! * [`events`]: [`Gap`], [`Liquidation`], [`Funding`], [`Notice`].
 //! * [`book`]: a [`Book`] of one venue built from packages.
 //! * [`feed`] and [`bars`]: endless, deterministic, realistic data for tests and benchmarks.
-//! * [`import`]: files of real venues and vendors as packages, one by one or merged by time.
 //!
 //! This crate has no streams, no sockets and no clock of its own; it prints nothing.
 
 pub mod bars;
 pub mod book;
+pub mod events;
 pub mod feed;
-pub mod import;
+pub mod instruments;
+pub mod orders;
 mod random;
 pub mod records;
 
 pub use book::Book;
+pub use events::*;
+pub use instruments::*;
+pub use orders::*;
 pub use records::*;

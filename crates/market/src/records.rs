@@ -226,7 +226,7 @@ pub struct TradeCondition {
 }
 
 /// The layout of the records is a format: on disk, on the wire, in other languages. What changes it does not compile.
-const fn lies<R: Record>(fixed: usize, offsets: &[usize]) -> bool {
+pub(crate) const fn lies<R: Record>(fixed: usize, offsets: &[usize]) -> bool {
     let mut same = R::FIXED == fixed && R::OFFSETS.len() == offsets.len();
     let mut i = 0;
     while same && i < offsets.len() {

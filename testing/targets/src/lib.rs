@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     targets::segment_columns::TARGET,
     targets::segment_values::TARGET,
     targets::symbols_file::TARGET,
+    targets::dbn::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,

@@ -78,6 +78,47 @@ fn other_formats_are_read() {
     assert_eq!(place.messages("s"), 2);
 }
 
+/// Orders as Databento writes them, without metadata; the second has an action that does not exist.
+fn dbn_orders(actions: &[u8]) -> Vec<u8> {
+    let order = |action: &u8| {
+        let mut bytes = vec![14, 0xA0, 1, 0, 181, 66, 0, 0];
+        bytes.extend(1_703_548_799_000_000_000u64.to_le_bytes());
+        bytes.extend(7u64.to_le_bytes());
+        bytes.extend(4_810_250_000_000i64.to_le_bytes());
+        bytes.extend(22u32.to_le_bytes());
+        bytes.extend([0x80, 0, *action, b'B']);
+        bytes.extend(1_703_548_799_000_001_000u64.to_le_bytes());
+        bytes.extend([0; 8]);
+        bytes
+    };
+    actions.iter().flat_map(order).collect()
+}
+
+#[test]
+fn the_format_of_a_file_is_found_out() {
+    let place = Place::new();
+    let file = place.path("es.dbn");
+    fs::write(&file, dbn_orders(b"AXC")).unwrap();
+    let error = place.import("", &[&file]).bad(1);
+    assert!(
+        error.contains("record 2: expected an action") && error.contains("--on-bad-line skip"),
+        "{error}"
+    );
+    assert_eq!(place.messages("s"), 1);
+    let objects = place.import("--on-bad-line skip --json", &[&file]).json();
+    assert_eq!((&objects[1]["messages"], &objects[1]["resumed"]), (&2.into(), &1.into()));
+    let order = &place.run("read s --json").json()[0];
+    assert_eq!((&order["symbol"], &order["price"]), (&"17077".into(), &"4810.25".into()));
+    // A stream that has packages only takes no orders.
+    let trades = place.trades("aaa", 3);
+    place.command("import --stream packages").arg(&trades).output().unwrap();
+    let other = place.path("other.dbn");
+    fs::write(&other, dbn_orders(b"A")).unwrap();
+    let refused = place.command("import --stream packages").arg(&other).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("lacks the record types Order"), "{text}");
+}
+
 #[test]
 fn a_bad_line_stops_or_is_skipped() {
     let place = Place::new();

@@ -5,9 +5,8 @@ use crate::Target;
 use flate2::{Compression, write::GzEncoder};
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
-use tapedb_codec::{encode, view};
-use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, OnBadLine, OtherRecord, discover};
-use tapedb_market::{MarkPrice, Package, TradeCondition};
+use tapedb_codec::{Record, encode, view};
+use tapedb_venue::{AnyRecord, Format, ImportError, ImportOptions, Merge, OnBadLine, Visitor, discover};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 /// See the module.
@@ -41,30 +40,29 @@ pub fn run(input: &[u8]) {
     }
 }
 
-fn read(format: Format, path: &Path, options: &ImportOptions) -> Result<(), ImportError> {
+pub(super) fn read(format: Format, path: &Path, options: &ImportOptions) -> Result<(), ImportError> {
     let mut merge = Merge::new(discover(format, &[path], options)?);
-    let (mut package, mut body, mut rows) = (Package::default(), Vec::new(), 0);
-    while let Some(row) = merge.next(&mut package)? {
-        assert!(!row.symbol.is_empty() || format == Format::BinanceRawWs);
-        body.clear();
-        match row.other {
-            None => {
-                encode(&package, &mut body);
-                assert!(view::<Package>(&body).is_ok(), "{package:?}");
-            }
-            Some(OtherRecord::MarkPrice(mark)) => {
-                encode(mark, &mut body);
-                assert!(view::<MarkPrice>(&body).is_ok(), "{mark:?}");
-            }
-            Some(OtherRecord::TradeCondition(condition)) => {
-                encode(condition, &mut body);
-                assert!(view::<TradeCondition>(&body).is_ok(), "{condition:?}");
-            }
-        }
+    let (mut record, mut rows) = (AnyRecord::default(), 0);
+    while let Some(row) = merge.next(&mut record)? {
+        assert!(!row.symbol.is_empty());
+        record.visit(CanBeViewed);
         rows += 1;
     }
     assert_eq!(merge.counters().rows, rows);
     Ok(())
+}
+
+/// Its bytes are valid.
+struct CanBeViewed;
+
+impl Visitor for CanBeViewed {
+    type Output = ();
+
+    fn visit<R: Record + 'static>(self, record: &R) {
+        let mut body = Vec::new();
+        encode(record, &mut body);
+        assert!(view::<R>(&body).is_ok(), "{}: {body:?}", R::NAME);
+    }
 }
 
 fn packed(member: Option<&str>, lines: &[u8]) -> Vec<u8> {
@@ -84,14 +82,20 @@ fn packed(member: Option<&str>, lines: &[u8]) -> Vec<u8> {
 }
 
 /// A folder of this thread's own, removed at the end.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let name = format!("tapedb-importers-{}-{:?}", std::process::id(), std::thread::current().id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a temporary folder can be made");
         Self(path)
+    }
+}
+
+impl Folder {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -4,6 +4,7 @@ pub mod arrow_ipc;
 pub mod batch;
 pub mod batch_columns;
 pub mod compiled_row;
+pub mod dbn;
 pub mod evolve;
 pub mod importers;
 pub mod json_text;

@@ -27,6 +27,7 @@ pub fn run(input: &[u8]) {
         client.session.ask(&ToServer::FileLen { file: 1 }, &mut asked);
         client.session.ask(&watch(), &mut asked);
         client.session.ask(&load(), &mut asked);
+        client.session.ask(&query(), &mut asked);
     }
     pieces.clone().all(|piece| client.hear(piece));
     let mut preface = Decoder::new();
@@ -66,6 +67,9 @@ impl ServerEnd {
                     self.session.open_watch(channel, credit);
                 }
                 ToServer::Load { .. } => self.session.open_load(channel, 1),
+                ToServer::Query { credit, .. } => {
+                    self.session.open_query(channel, credit);
+                }
                 ToServer::Append { number, .. } if self.session.is_expected(channel, number) => {
                     self.session.note_append(channel, number);
                 }
@@ -75,7 +79,8 @@ impl ServerEnd {
                 _ => {}
             }
             assert!(self.session.channels() <= LIMITS.channels_max as usize);
-            if let Some(tapedb_wire::Channel::Watch(credit)) = self.session.channel(channel) {
+            use tapedb_wire::Channel::{Query, Watch};
+            if let Some(Watch(credit) | Query(credit)) = self.session.channel(channel) {
                 assert!(credit.left() <= LIMITS.credit_max);
             }
         }
@@ -113,6 +118,17 @@ fn watch() -> ToServer<'static> {
 
 fn load() -> ToServer<'static> {
     ToServer::Load { stream_id: 1, space: 0, producer: 7 }
+}
+
+fn query() -> ToServer<'static> {
+    ToServer::Query {
+        credit: 1000,
+        ms_max: 5,
+        rows_max: 0,
+        decimals: "float",
+        text: "SELECT price FROM bars WHERE symbol = $1",
+        parameters: Rest(b"an Arrow stream"),
+    }
 }
 
 /// What one side may say, a few messages of it.
@@ -157,7 +173,7 @@ fn say_to_server(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
     let known =
         CachedStream { stream_id: 1, run: 7, revision: 2, symbols: 3, spaces: vec![space; random.below(3)] };
     let parts = Coded { code: 3, texts: vec!["bars".into()], numbers: vec![random.next_u64() as i64] };
-    match random.below(12) {
+    match random.below(13) {
         0 => ToServer::Streams {},
         1 => ToServer::Describe { name: "bars", known: random.once_in(2).then_some(known) },
         2 => ToServer::OpenFile { stream_id: 1, name: "0/00000000000000000000.seg" },
@@ -169,6 +185,7 @@ fn say_to_server(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
         8 => ToServer::Credit { bytes: random.next_u64() },
         9 => ToServer::Append { number: 1, batch: Rest(b"a batch") },
         10 => ToServer::Close {},
+        11 => query(),
         _ => ToServer::Ping { number: random.next_u64() },
     }
     .encode(channel, out);
@@ -207,7 +224,7 @@ fn say_to_client(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
     };
     let failure = Coded { code: 3, texts: vec!["no such stream".into()], numbers: vec![] };
     let (file, offset, first_sequence) = (0, 64, random.next_u64());
-    match random.below(12) {
+    match random.below(14) {
         0 => ToClient::FileLenIs { len: random.next_u64() },
         1 => ToClient::Described { description },
         2 => ToClient::Watching { from: vec![0, 1] },
@@ -219,6 +236,8 @@ fn say_to_client(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
         8 => ToClient::AppendFailed { number: 4, failure },
         9 => ToClient::Failed { failure },
         10 => ToClient::Changed {},
+        11 => ToClient::Rows { bytes: Rest(b"rows") },
+        12 => ToClient::RowsEnded {},
         _ => ToClient::Goodbye { failure },
     }
     .encode(channel, out);

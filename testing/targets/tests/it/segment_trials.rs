@@ -1,16 +1,15 @@
 //! Blocks against the reference decoder: messages that look for trouble, and those of any schema, at every level of SIMD,
 //! whole and in every part. `TAPEDB_TRIALS=50` tries fifty times as many; a failure names its `TAPEDB_TRIAL_SEED`.
 
-use tapedb_codec::encode;
-use tapedb_market::Package;
-use tapedb_market::import::{Format, ImportOptions, Merge, discover};
+use tapedb_codec::dynamic::Layouts;
 use tapedb_segment::trials::{Random, cases, each_seed};
 use tapedb_segment::{Plan, RowHeader};
 use tapedb_skipped::recorded_data;
 use tapedb_testing::blocks::{self, Message};
-use tapedb_testing::schemas::{market_layouts, package_type, sample_layouts};
+use tapedb_testing::schemas::{market_layouts, sample_layouts};
 use tapedb_testing::targets::segment_values::compare;
 use tapedb_testing::trouble;
+use tapedb_venue::{AnyRecord, Format, ImportOptions, Merge, discover};
 
 #[test]
 fn messages_that_look_for_trouble_come_back() {
@@ -36,19 +35,22 @@ const RECORDED: u64 = 10_000;
 
 /// The first messages of all recorded files of a format, merged in order of time. Before markets open they come in bursts
 /// with long pauses.
-fn recorded(format: Format, folder: &std::path::Path) -> Vec<Message> {
-    let files = discover(format, &[folder.join(format.name())], &ImportOptions::default()).expect("files");
-    let (mut merge, mut package, mut symbols) = (Merge::new(files), Package::default(), Vec::<String>::new());
+fn recorded(format: Format, layouts: &Layouts, folder: &std::path::Path) -> Vec<Message> {
+    let name = if format == Format::FuturesTicks { "futures-gc-ticks" } else { format.name() };
+    let files = discover(format, &[folder.join(name)], &ImportOptions::default()).expect("files");
+    let (mut merge, mut record, mut symbols) =
+        (Merge::new(files), AnyRecord::default(), Vec::<String>::new());
     let mut messages = Vec::new();
-    while let Some(row) = merge.next(&mut package).expect("a row") {
+    while let Some(row) = merge.next(&mut record).expect("a row") {
         let symbol = symbols.iter().position(|symbol| *symbol == *row.symbol).unwrap_or_else(|| {
             symbols.push(row.symbol.to_string());
             symbols.len() - 1
         });
         let mut body = Vec::new();
-        encode(&package, &mut body);
+        record.encode(&mut body);
+        let (type_id, _) = layouts.schema().record(record.type_name()).expect("a type of the format");
         let (time, sequence) = (row.time.nanos(), messages.len() as u64);
-        messages.push((RowHeader { time, sequence, symbol: symbol as u32, type_id: package_type() }, body));
+        messages.push((RowHeader { time, sequence, symbol: symbol as u32, type_id }, body));
         if messages.len() as u64 == cases(RECORDED).min(60_000) {
             break;
         }
@@ -62,8 +64,9 @@ fn recorded(format: Format, folder: &std::path::Path) -> Vec<Message> {
 fn recorded_messages_come_back() {
     let Some(data) = recorded_data() else { return };
     for format in Format::ALL {
-        let messages = recorded(format, &data);
+        let layouts = Layouts::new(format.schema()).expect("a valid schema");
+        let messages = recorded(format, &layouts, &data);
         assert!(!messages.is_empty(), "{} has no messages", format.name());
-        compare(&Plan::new(market_layouts().clone()), &messages, &mut Random::new(messages.len() as u64));
+        compare(&Plan::new(layouts), &messages, &mut Random::new(messages.len() as u64));
     }
 }

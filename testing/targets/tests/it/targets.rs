@@ -146,6 +146,11 @@ fn symbols_file() {
 }
 
 #[test]
+fn dbn() {
+    fuzz("dbn", RUNS_ON_DISK);
+}
+
+#[test]
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }

@@ -5,15 +5,14 @@ use crate::creation::CreateArgs;
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::str::FromStr;
-use tapedb_market::import::{Format, FxProvider, UnknownFormat};
 use tapedb_schema::TimeUnit;
 use tapedb_terminal::quantity;
+use tapedb_venue::{Format, FxProvider, UnknownFormat};
 
 /// Import files of venues and vendors, merged by time.
 ///
-/// Reads files, and folders recursively, and writes one `Package` for each row. The stream is created if it does not exist. (Mark
-/// prices, and trade conditions longer than eight characters, are messages of separate types, which streams created for
-/// binance-raw-ws have.) A file is open only while its day is read, so memory does not grow with the number of days; files without
+/// Reads files, and folders recursively, and writes one message for each row. The stream is created if it does not exist. What becomes
+/// of which format is in docs/IMPORT.md. A file is open only while its day is read, so memory does not grow with the number of days; files without
 /// a day in their name, such as HistData's, are all open at once.
 ///
 /// The stream records which files it has, by their content. A file that it has is refused unless --again is given. An import that
@@ -47,11 +46,13 @@ pub struct Args {
     #[arg(long)]
     pub stream: Option<String>,
 
-    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), kdb-log
     /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date).
     #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
+    ///
+    /// Without it, the format is found out by names and first bytes; files of kdb+ need it.
     #[arg(long, value_name = "FORMAT")]
-    pub format: AnyFormat,
+    pub format: Option<AnyFormat>,
 
     /// Files, or folders with files of the format.
     #[arg(required = true, value_name = "PATH")]

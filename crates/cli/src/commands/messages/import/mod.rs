@@ -22,7 +22,11 @@ use tapedb_terminal::{Failure, Ui};
 /// Runs `tapedb import`.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     Home::check(&args)?;
-    match args.format {
+    let format = match args.format {
+        Some(format) => format,
+        None => packages::detect_format(&args)?,
+    };
+    match format {
         AnyFormat::Market(format) => packages::run(&args, format, ui),
         AnyFormat::Kdb(format) => kdb::run(&args, format, ui),
         #[cfg(feature = "parquet")]

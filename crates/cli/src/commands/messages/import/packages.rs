@@ -1,6 +1,6 @@
 //! `tapedb import` of files of venues and vendors: rows become packages.
 
-use super::args::{Again, Args, BadLine};
+use super::args::{Again, AnyFormat, Args, BadLine};
 use super::bookkeeper::Bookkeeper;
 use super::home::Home;
 use super::identity::Identity;
@@ -12,14 +12,15 @@ use crate::args::open_stream;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use tapedb_codec::SchemaBuilder;
+use tapedb_codec::Record;
 use tapedb_engine::{Database, Stream, StreamOptions};
-use tapedb_market::import::{
-    Counters, Format, ImportError, ImportOptions, Merge, OnBadLine, OtherRecord, SourceFile, discover,
-};
-use tapedb_market::{MarkPrice, Package, TradeCondition};
-use tapedb_schema::Schema;
+use tapedb_market::Package;
+use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, ui};
+use tapedb_venue::{
+    AnyRecord, Counters, Format, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, Visitor, detect,
+    discover,
+};
 
 /// Messages between two checks for Ctrl-C and progress.
 const CHECK_INTERVAL: u64 = 1024;
@@ -58,6 +59,16 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     print(name, &file_reports(&inputs, &plan, &outcome), &outcome, ui)
 }
 
+/// The format of the files, where none is named.
+pub fn detect_format(args: &Args) -> Result<AnyFormat, Failure> {
+    let is_parquet = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "parquet");
+    if args.paths.iter().all(is_parquet) {
+        return Ok(AnyFormat::Parquet);
+    }
+    let format = detect(&args.paths, &options_of(args)).map_err(|error| failed(&error))?;
+    Ok(AnyFormat::Market(format))
+}
+
 fn options_of(args: &Args) -> ImportOptions {
     ImportOptions {
         on_bad_line: match args.on_bad_line {
@@ -90,19 +101,36 @@ fn open(db: &Database, name: &str, format: Format, ui: &Ui) -> Result<Stream, Fa
     let stream = if db.streams()?.iter().any(|known| known == name) {
         open_stream(db, name, ui)?
     } else {
-        db.create_stream(name, schema(format), StreamOptions::default())?
+        db.create_stream(name, format.schema(), StreamOptions::default())?
     };
-    stream.type_id_of::<Package>()?;
+    match format {
+        // Streams of these may be from before there were other record types: messages of those are counted.
+        Format::UsEquityTicks | Format::FxTicks | Format::BinanceRawWs => {
+            stream.type_id_of::<Package>().map(|_| ())?
+        }
+        _ => refuse_missing_types(&stream, format)?,
+    }
     Ok(stream)
 }
 
-/// The record types of a format.
-fn schema(format: Format) -> Schema {
-    let packages = SchemaBuilder::new().with::<Package>();
-    match format {
-        Format::BinanceRawWs => packages.with::<MarkPrice>().with::<TradeCondition>().finish(),
-        _ => packages.finish(),
+/// Refuses a stream that lacks record types of the format: nothing is left out unnoticed.
+fn refuse_missing_types(stream: &Stream, format: Format) -> Result<(), Failure> {
+    let known = stream.schema();
+    let needed = format.schema();
+    let missing: Vec<&str> = needed
+        .records
+        .iter()
+        .filter(|record| record.message && known.record(&record.name).is_none())
+        .map(|record| record.name.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
     }
+    Err(Failure::new(format!(
+        "stream {:?} lacks the record types {} of {format}; import into a new stream, or add them with `tapedb alter`",
+        stream.name(),
+        missing.join(", ")
+    )))
 }
 
 fn plan(
@@ -163,16 +191,12 @@ fn move_all(
     ui: &Ui,
 ) -> Result<(), Failure> {
     let mut progress = ui.progress("importing", merge.progress().1);
-    let (mut package, mut total) = (Package::default(), 0);
-    while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
+    let (mut record, mut total) = (AnyRecord::default(), 0);
+    while let Some(row) = merge.next(&mut record).map_err(|error| stopped(&error, total))? {
         // Only when there is a message: an unreadable file leaves no record.
         bookkeeper.begin()?;
-        let refusal = match row.other {
-            None => transfer.take(row.symbol, row.time, &package)?,
-            Some(OtherRecord::MarkPrice(mark)) => transfer.take(row.symbol, row.time, mark)?,
-            Some(OtherRecord::TradeCondition(condition)) => transfer.take(row.symbol, row.time, condition)?,
-        };
-        match refusal {
+        let take = Take { transfer: &mut *transfer, symbol: row.symbol, time: row.time };
+        match record.visit(take)? {
             None => messages[row.source] += 1,
             Some(kind) => *refused.entry(kind).or_default() += 1,
         }
@@ -185,9 +209,27 @@ fn move_all(
     Ok(())
 }
 
+/// Gives a row to a transfer.
+struct Take<'a> {
+    transfer: &'a mut Transfer,
+    symbol: &'a str,
+    time: Timestamp,
+}
+
+impl Visitor for Take<'_> {
+    type Output = Result<Option<String>, Failure>;
+
+    #[inline]
+    fn visit<R: Record + 'static>(self, record: &R) -> Self::Output {
+        self.transfer.take(self.symbol, self.time, record)
+    }
+}
+
 fn stopped(error: &ImportError, messages: u64) -> Failure {
     let what_now = match error {
-        ImportError::Line { .. } => "to continue, import the same files again with --on-bad-line skip",
+        ImportError::Line { .. } | ImportError::Record { .. } => {
+            "to continue, import the same files again with --on-bad-line skip"
+        }
         _ => "download the file again; delete the stream, or continue with --again import",
     };
     let so_far = format!("{} messages before it are in the stream", ui::thousands(messages));

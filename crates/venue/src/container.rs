@@ -72,6 +72,12 @@ pub(super) fn open_gzip(path: &Path) -> Result<Opened, ImportError> {
     Ok(Opened { reader, bytes_read })
 }
 
+/// Opens a file that is not compressed.
+pub(super) fn open_plain(path: &Path) -> Result<Opened, ImportError> {
+    let (counted, bytes_read) = counted(open(path)?);
+    Ok(Opened { reader: Box::new(counted), bytes_read })
+}
+
 /// Opens a member; its length and checksum are checked when its end is reached.
 pub(super) fn open_member(path: &Path, member: &Member) -> Result<Opened, ImportError> {
     let mut file = open(path)?;
@@ -91,13 +97,13 @@ fn open(path: &Path) -> Result<File, ImportError> {
     File::open(path).map_err(|source| ImportError::Open { path: path.to_path_buf(), source })
 }
 
-fn counted<R>(inner: R) -> (Counted<R>, Arc<AtomicU64>) {
+pub(super) fn counted<R>(inner: R) -> (Counted<R>, Arc<AtomicU64>) {
     let count = Arc::new(AtomicU64::new(0));
     (Counted { inner, count: Arc::clone(&count) }, count)
 }
 
 /// Counts what passes. The count is a figure for people: nothing is ordered by it.
-struct Counted<R> {
+pub(super) struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }

@@ -5,8 +5,8 @@ use flate2::write::GzEncoder;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
-use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover};
-use tapedb_market::{Entry, Package, PackageKind};
+use tapedb_market::{Entry, PackageKind};
+use tapedb_venue::{AnyRecord, Format, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover};
 use tempfile::TempDir;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -52,9 +52,9 @@ fn find(format: Format, path: &Path) -> Result<Vec<SourceFile>, ImportError> {
 
 /// All rows as text, until the end or an error.
 fn rows(files: Vec<SourceFile>) -> (Vec<String>, Option<ImportError>) {
-    let (mut merge, mut package, mut rows) = (Merge::new(files), Package::default(), Vec::new());
+    let (mut merge, mut record, mut rows) = (Merge::new(files), AnyRecord::default(), Vec::new());
     loop {
-        match merge.next(&mut package) {
+        match merge.next(&mut record) {
             Ok(Some(row)) => rows.push(format!("{} {} {}", row.source, row.symbol, row.time)),
             Ok(None) => return (rows, None),
             Err(error) => return (rows, Some(error)),
@@ -124,8 +124,8 @@ fn sources_are_merged_by_time_then_source_then_row() {
             "0 BAC 2013-10-09T04:00:00.009Z",
         ]
     );
-    let (mut merge, mut package) = (Merge::new(files), Package::default());
-    while merge.next(&mut package).unwrap().is_some() {}
+    let (mut merge, mut record) = (Merge::new(files), AnyRecord::default());
+    while merge.next(&mut record).unwrap().is_some() {}
     assert_eq!(merge.counters().rows, 7);
     let (read, total) = merge.progress();
     assert_eq!(read, total);
@@ -172,11 +172,11 @@ fn a_bad_line_stops_or_is_skipped_and_counted() {
     for (most, whole) in [(1, false), (2, true)] {
         let options = ImportOptions { on_bad_line: OnBadLine::Skip(most), ..ImportOptions::default() };
         let files = discover(Format::UsEquityTicks, &[&path], &options).unwrap();
-        let (mut source, mut package) = (files[0].open().unwrap(), Package::default());
-        assert!(source.next(&mut package).unwrap().is_some());
-        assert_eq!(source.next(&mut package).is_ok(), whole);
+        let (mut source, mut record) = (files[0].open().unwrap(), AnyRecord::default());
+        assert!(source.next(&mut record).unwrap().is_some());
+        assert_eq!(source.next(&mut record).is_ok(), whole);
         assert_eq!(source.counters().bad_lines, most);
-        assert!(source.next(&mut package).unwrap().is_none());
+        assert!(source.next(&mut record).unwrap().is_none());
     }
 }
 
@@ -215,9 +215,9 @@ fn an_error_of_one_source_leaves_the_others_going() {
     folder.file("1/20131009_trade.zip", &zip(&[(TRADES, b"1,1,1,P,0,0\nbad\n")]));
     folder.file("2/20131009_trade.zip", &zip(&[(TRADES, b"2,1,1,P,0,0\n3,1,1,P,0,0\n")]));
     let mut merge = Merge::new(find(Format::UsEquityTicks, folder.path()).unwrap());
-    let (mut package, mut rows, mut errors) = (Package::default(), 0, 0);
+    let (mut record, mut rows, mut errors) = (AnyRecord::default(), 0, 0);
     loop {
-        match merge.next(&mut package) {
+        match merge.next(&mut record) {
             Ok(Some(_)) => rows += 1,
             Ok(None) => break,
             Err(_) => errors += 1,
@@ -243,10 +243,12 @@ fn binance_frames_of_all_kinds() {
     parts.extend(gzip(second));
     let path = folder.file("cm-btcusd_perp_20240808.gz", &parts);
     let mut source = find(Format::BinanceRawWs, &path).unwrap()[0].open().unwrap();
-    let (mut package, mut kinds) = (Package::default(), Vec::new());
-    while let Some(row) = source.next(&mut package).unwrap() {
+    let (mut record, mut kinds) = (AnyRecord::default(), Vec::new());
+    while let Some(row) = source.next(&mut record).unwrap() {
         assert_eq!(row.symbol, "BTCUSD_PERP");
-        kinds.push((row.time.nanos() - 1_723_161_255_000_000_000, package.kind, package.entries.len()));
+        let time = row.time.nanos() - 1_723_161_255_000_000_000;
+        let package = record.as_package().unwrap();
+        kinds.push((time, package.kind, package.entries.len()));
     }
     let (update, snapshot) = (PackageKind::Update, PackageKind::Snapshot);
     assert_eq!(kinds, [(0, update, 1), (18, snapshot, 1), (20, update, 2)]);
@@ -263,13 +265,13 @@ fn histdata_and_lean_rows_become_two_quotes() {
         &zip(&[("20200101_xauusd_tick_quote.csv", b"46.2042,1.0,2\n")]),
     );
     let mut merge = Merge::new(find(Format::FxTicks, folder.path()).unwrap());
-    let mut package = Package::default();
-    let row = merge.next(&mut package).unwrap().unwrap();
+    let mut record = AnyRecord::default();
+    let row = merge.next(&mut record).unwrap().unwrap();
     assert_eq!((row.symbol, row.time.to_string().as_str()), ("XAUUSD", "2020-01-01T00:00:00.046204200Z"));
-    assert_eq!(package.entries.len(), 2);
-    let row = merge.next(&mut package).unwrap().unwrap();
+    assert_eq!(record.as_package().unwrap().entries.len(), 2);
+    let row = merge.next(&mut record).unwrap().unwrap();
     assert_eq!((row.symbol, row.time.to_string().as_str()), ("USDJPY", "2020-01-01T22:00:00.065Z"));
-    let Entry::Level1(ask) = &package.entries[1] else { panic!("{package:?}") };
+    let Entry::Level1(ask) = &record.as_package().unwrap().entries[1] else { panic!("{record:?}") };
     assert_eq!((ask.exchange.unwrap().as_str(), ask.size), ("HISTDATA", None));
 }
 

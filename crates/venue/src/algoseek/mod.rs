@@ -11,8 +11,9 @@
 
 use super::clock::{self, DayClock};
 use super::fields::{BadLine, Fields};
+use super::record::AnyRecord;
 use super::source::{LineParser, Parsed};
-use crate::{Entry, Level1, Package, Side, Trade};
+use tapedb_market::{Entry, Level1, Package, Side, Trade};
 use tapedb_schema::{Decimal64, Timestamp};
 
 pub(super) const LOOKED_FOR: &str =
@@ -58,7 +59,8 @@ impl LineParser for Parser {
         &self.0.symbol
     }
 
-    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+    fn parse(&mut self, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine> {
+        let out = out.package();
         let mut fields = Fields::new(line);
         let wall_ms = fields.integer("time")?;
         let time = wall_ms.checked_mul(1_000_000).and_then(|ns| self.0.clock.at(ns));
@@ -112,9 +114,9 @@ mod tests {
     use super::*;
 
     fn parse(member: &str, line: &str) -> Result<(String, Vec<Entry>), BadLine> {
-        let mut package = Package::default();
-        match Day::of_member(member).unwrap().parser().parse(line.as_bytes(), &mut package)? {
-            Parsed::Row(time) => Ok((time.to_string(), package.entries)),
+        let mut record = AnyRecord::default();
+        match Day::of_member(member).unwrap().parser().parse(line.as_bytes(), &mut record)? {
+            Parsed::Row(time) => Ok((time.to_string(), record.as_package().unwrap().entries.clone())),
             _ => panic!("no row"),
         }
     }

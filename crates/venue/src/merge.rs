@@ -5,8 +5,8 @@
 
 use super::discover::SourceFile;
 use super::error::ImportError;
-use super::source::{Counters, OtherRecord, Source};
-use crate::Package;
+use super::record::AnyRecord;
+use super::source::{Counters, Source};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tapedb_schema::Timestamp;
@@ -20,8 +20,6 @@ pub struct MergedRow<'a> {
     pub symbol: &'a str,
     /// Index of the source in the list that the merge was made from.
     pub source: usize,
-    /// The row, where it is no package.
-    pub other: Option<&'a OtherRecord>,
 }
 
 /// Merges rows by time; rows of the same time are in the order of their sources, then of their files.
@@ -46,10 +44,8 @@ pub struct Merge {
 #[derive(Default)]
 struct Slot {
     source: Option<Box<dyn Source>>,
-    package: Package,
+    record: AnyRecord,
     symbol: String,
-    /// The row, where it is no package.
-    other: Option<OtherRecord>,
 }
 
 impl Merge {
@@ -61,12 +57,12 @@ impl Merge {
         Self { files, sources, heap, taken: None, ended: Counters::default(), bytes_ended: 0, bytes_total }
     }
 
-    /// Replaces `out` by the next row, or by an empty package where the header has the row; `None` at the end.
+    /// Replaces `out` by the next row; at the end, and with an error, it is an empty package.
     ///
     /// # Errors
     /// Those of [`SourceFile::open`] and [`Source::next`]. After an error the source that caused it has ended, the
     /// others continue.
-    pub fn next(&mut self, out: &mut Package) -> Result<Option<MergedRow<'_>>, ImportError> {
+    pub fn next(&mut self, out: &mut AnyRecord) -> Result<Option<MergedRow<'_>>, ImportError> {
         if let Some(index) = self.taken.take() {
             self.read(index)?;
         }
@@ -78,11 +74,10 @@ impl Merge {
             }
             self.taken = Some(index);
             let slot = &mut self.sources[index];
-            std::mem::swap(out, &mut slot.package);
-            let other = slot.other.as_ref();
-            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index, other }));
+            std::mem::swap(out, &mut slot.record);
+            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index }));
         }
-        out.clear();
+        out.package();
         Ok(None)
     }
 
@@ -122,11 +117,10 @@ impl Merge {
     fn read(&mut self, index: usize) -> Result<(), ImportError> {
         let slot = &mut self.sources[index];
         let Some(source) = &mut slot.source else { return Ok(()) };
-        let error = match source.next(&mut slot.package) {
+        let error = match source.next(&mut slot.record) {
             Ok(Some(row)) => {
                 slot.symbol.clear();
                 slot.symbol.push_str(row.symbol);
-                slot.other = row.other.cloned();
                 self.heap.push(Reverse((row.time, index)));
                 return Ok(());
             }

@@ -12,11 +12,12 @@ use super::clock::{self, DayClock};
 use super::error::ImportError;
 use super::fields::{self, BadLine, Fields};
 use super::options::ImportOptions;
+use super::record::AnyRecord;
 use super::source::{LineParser, Parsed};
-use crate::{Entry, Level1, Package, Side};
 use jiff::civil;
 use std::path::Path;
 use std::str::FromStr;
+use tapedb_market::{Entry, Level1, Side};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 pub(super) const LOOKED_FOR: &str = "zip files `YYYYMMDD*quote*.zip` with a member `YYYYMMDD_<symbol>_tick_quote.csv`, \
@@ -164,7 +165,8 @@ impl LineParser for Parser {
         &self.day.symbol
     }
 
-    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+    fn parse(&mut self, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine> {
+        let out = out.package();
         let mut fields = Fields::new(line);
         let dated = self.day.clock.is_none();
         let text = fields.text("time")?;
@@ -229,15 +231,18 @@ mod tests {
     }
 
     fn parse(day: &Day, line: &str) -> Result<(String, String), BadLine> {
-        let mut package = Package::default();
-        let Parsed::Row(time) = day.parser().parse(line.as_bytes(), &mut package)? else { panic!("no row") };
+        let mut record = AnyRecord::default();
+        let Parsed::Row(time) = day.parser().parse(line.as_bytes(), &mut record)? else { panic!("no row") };
         let price = |entry: &Entry| match entry {
             Entry::Level1(quote) => {
                 format!("{} {}", quote.exchange.unwrap_or_default(), quote.price.unwrap())
             }
             other => panic!("{other:?}"),
         };
-        Ok((time.to_string(), package.entries.iter().map(price).collect::<Vec<_>>().join(" ")))
+        Ok((
+            time.to_string(),
+            record.as_package().unwrap().entries.iter().map(price).collect::<Vec<_>>().join(" "),
+        ))
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use super::container::{self, Member};
 use super::error::ImportError;
+use super::format::Format;
 use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{Format, binance, fx, us_equity};
+use super::{algoseek, binance, databento, futures, fx, lobster};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,12 @@ pub struct SourceFile {
 
 #[derive(Debug, Clone)]
 enum Detail {
-    UsEquity(us_equity::Day),
+    UsEquity(algoseek::Day),
     Fx(fx::Day),
     Binance(binance::Capture),
+    Dbn(databento::DbnFile),
+    Lobster(lobster::Day),
+    Futures(futures::Day),
 }
 
 impl SourceFile {
@@ -52,6 +56,9 @@ impl SourceFile {
             Detail::UsEquity(day) => day.start(),
             Detail::Fx(day) => day.start(),
             Detail::Binance(capture) => capture.start(),
+            Detail::Dbn(file) => file.start(),
+            Detail::Lobster(day) => day.start(),
+            Detail::Futures(day) => day.start(),
         }
     }
 
@@ -64,13 +71,17 @@ impl SourceFile {
             Detail::UsEquity(day) => self.open_with(day.parser()),
             Detail::Fx(day) => self.open_with(day.parser()),
             Detail::Binance(capture) => self.open_with(capture.parser()),
+            Detail::Dbn(file) => file.open(&self.path, self.bytes, self.on_bad_line),
+            Detail::Lobster(day) => self.open_with(day.parser()),
+            Detail::Futures(day) => self.open_with(day.parser()),
         }
     }
 
     fn open_with<P: LineParser + 'static>(&self, parser: P) -> Result<Box<dyn Source>, ImportError> {
         let opened = match &self.member {
             Some(member) => container::open_member(&self.path, member)?,
-            None => container::open_gzip(&self.path)?,
+            None if is_gzip(&self.path) => container::open_gzip(&self.path)?,
+            None => container::open_plain(&self.path)?,
         };
         let names = (self.path.clone(), self.member.as_ref().map(|member| member.name.clone()));
         Ok(Box::new(TextSource::new(parser, opened, names, self.bytes, self.on_bad_line)))
@@ -139,7 +150,7 @@ fn walk(
 }
 
 /// Whether a file in a folder may be one of the format.
-fn is_named_as(format: Format, path: &Path) -> bool {
+pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
     let dated = name.len() > 8 && name.as_bytes()[..8].iter().all(u8::is_ascii_digit);
     let dated_zip = dated && name.ends_with(".zip");
@@ -148,6 +159,9 @@ fn is_named_as(format: Format, path: &Path) -> bool {
         Format::FxTicks if name.ends_with(".csv.gz") => fx::Day::is_histdata(path),
         Format::FxTicks => dated_zip && name.contains("quote"),
         Format::BinanceRawWs => binance::Capture::is_named_so(path),
+        Format::Dbn => databento::is_named_so(&name),
+        Format::Lobster => lobster::Day::of_path(path).is_some(),
+        Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
     }
 }
 
@@ -158,7 +172,7 @@ fn add_file(
     options: &ImportOptions,
     found: &mut Vec<SourceFile>,
 ) -> Result<(), ImportError> {
-    let gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    let gzip = is_gzip(path);
     let mut add = |member: Option<Member>, bytes, detail| {
         let (path, on_bad_line) = (path.to_path_buf(), options.on_bad_line);
         found.push(SourceFile { path, member, bytes, detail, on_bad_line });
@@ -171,10 +185,20 @@ fn add_file(
                 Detail::Binance(binance::Capture::of_path(path, options.receive_time_unit)),
             );
         }
+        Format::Dbn => {
+            if let Some(file) = databento::DbnFile::of_path(path) {
+                add(None, metadata(path)?.len(), Detail::Dbn(file));
+            }
+        }
         Format::FxTicks if gzip => {
             add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
         }
-        Format::UsEquityTicks | Format::FxTicks if !gzip => {
+        Format::Lobster => {
+            if let Some(day) = lobster::Day::of_path(path) {
+                add(None, metadata(path)?.len(), Detail::Lobster(day));
+            }
+        }
+        Format::UsEquityTicks | Format::FxTicks | Format::FuturesTicks if !gzip => {
             for member in container::members(path)? {
                 if let Some(detail) = member_detail(format, path, &member.name, options)? {
                     add(Some(member.clone()), member.compressed_bytes, detail);
@@ -193,10 +217,15 @@ fn member_detail(
     options: &ImportOptions,
 ) -> Result<Option<Detail>, ImportError> {
     Ok(match format {
-        Format::UsEquityTicks => us_equity::Day::of_member(name).map(Detail::UsEquity),
+        Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
-        Format::BinanceRawWs => None,
+        Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
+        Format::BinanceRawWs | Format::Dbn | Format::Lobster => None,
     })
+}
+
+fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
 }
 
 fn metadata(path: &Path) -> Result<fs::Metadata, ImportError> {

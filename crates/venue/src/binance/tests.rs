@@ -8,14 +8,17 @@ fn parser() -> Parser {
 }
 
 fn parse(parser: &mut Parser, json: &str) -> Result<Package, String> {
-    let mut package = Package::default();
+    let mut record = AnyRecord::default();
     let line = format!("1723161255030314667 {json}");
-    match parser.parse(line.as_bytes(), &mut package) {
+    match parser.parse(line.as_bytes(), &mut record) {
         Ok(Parsed::Row(time)) => {
             assert_eq!(time, Timestamp(1_723_161_255_030_314_667));
-            Ok(package)
+            match record {
+                AnyRecord::Package(package) => Ok(package),
+                other => Err(format!("{other:?}")),
+            }
         }
-        Ok(Parsed::OtherRecord(_, row) | Parsed::Both(_, row)) => Err(format!("{row:?}")),
+        Ok(Parsed::Both(_, row)) => Err(format!("{row:?}")),
         Ok(Parsed::Unknown(kind)) => Err(format!("unknown {kind}")),
         Err(bad) => Err(format!("{:?} {}", bad.column, bad.expected)),
     }
@@ -109,14 +112,13 @@ fn a_condition_that_has_no_room_is_a_row_of_its_own() {
         let json = format!(
             r#"1723161255 {{"e":"trade","E":1723161256299,"T":1723161256298,"s":"A","t":3,"p":"4","q":"5","X":"{condition}","m":true}}"#
         );
-        let mut package = Package::default();
-        let Ok(Parsed::Both(_, row)) = parser().parse(json.as_bytes(), &mut package) else {
-            panic!("{json}")
-        };
+        let mut record = AnyRecord::default();
+        let Ok(Parsed::Both(_, row)) = parser().parse(json.as_bytes(), &mut record) else { panic!("{json}") };
+        let package = record.as_package().unwrap();
         let [Entry::Trade(trade)] = &package.entries[..] else { panic!("{package:?}") };
         assert_eq!(trade.condition, None);
         let whole = TradeCondition { id: Some(3), condition: condition.into() };
-        assert_eq!(row, OtherRecord::TradeCondition(whole));
+        assert_eq!(row, whole.into());
     }
 }
 
@@ -124,8 +126,9 @@ fn a_condition_that_has_no_room_is_a_row_of_its_own() {
 fn mark_prices() {
     let row = |json: &str| {
         let line = format!("1723161255030314667 {json}");
-        match parser().parse(line.as_bytes(), &mut Package::default()) {
-            Ok(Parsed::OtherRecord(_, OtherRecord::MarkPrice(row))) => row,
+        let mut record = AnyRecord::default();
+        match (parser().parse(line.as_bytes(), &mut record), record) {
+            (Ok(Parsed::Row(_)), AnyRecord::MarkPrice(row)) => *row,
             _ => panic!("{json}"),
         }
     };
@@ -154,7 +157,7 @@ fn mark_prices() {
 fn the_unit_of_times_is_what_their_size_tells() {
     let ticker = r#" {"e":"bookTicker","u":7,"s":"A","b":"1","B":"1","a":"2","A":"3"}"#;
     let parse = |parser: &mut Parser, time: &str| match parser
-        .parse(format!("{time}{ticker}").as_bytes(), &mut Package::default())
+        .parse(format!("{time}{ticker}").as_bytes(), &mut AnyRecord::default())
     {
         Ok(Parsed::Row(time)) => Ok(time.to_string()),
         Err(bad) => Err(bad.expected),
@@ -226,8 +229,8 @@ fn unknown_kinds_have_a_name() {
 
 #[test]
 fn bad_lines_say_where() {
-    let mut package = Package::default();
-    let mut bad = |line: &[u8]| match parser().parse(line, &mut package) {
+    let mut record = AnyRecord::default();
+    let mut bad = |line: &[u8]| match parser().parse(line, &mut record) {
         Err(bad) => format!("{} {}", bad.column.unwrap(), bad.expected),
         _ => panic!("not bad"),
     };

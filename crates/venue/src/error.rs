@@ -61,6 +61,28 @@ pub enum ImportError {
         /// The reason.
         source: io::Error,
     },
+    /// The bytes of a binary file could not be read or unpacked, or are no records.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The record, from 1; 0 is what stands before the records.
+        record: u64,
+        /// Its place among the unpacked bytes.
+        offset: u64,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A record of a binary file is not what it should be.
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The record, from 1.
+        record: u64,
+        /// The place of the wrong bytes among the unpacked bytes.
+        offset: u64,
+        /// What was expected there.
+        expected: String,
+    },
     /// A line is not what it should be.
     Line {
         /// Where.
@@ -79,7 +101,9 @@ impl ImportError {
             Self::Open { path, .. }
             | Self::NothingFound { path, .. }
             | Self::WrongFormat { path, .. }
-            | Self::NeedsOption { path, .. } => path,
+            | Self::NeedsOption { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Record { path, .. } => path,
             Self::Read { place, .. } | Self::Line { place, .. } => &place.path,
         }
     }
@@ -114,6 +138,14 @@ impl fmt::Display for ImportError {
             Self::Read { place, source } => {
                 write!(f, "{place}: cannot read on: {source}; the file is cut short or damaged")
             }
+            Self::Damaged { path, record, offset, source } => {
+                let path = path.display();
+                write!(f, "{path}, record {record} at byte {offset}: cannot read on: {source}; ")?;
+                f.write_str("the file is cut short or damaged")
+            }
+            Self::Record { path, record, offset, expected } => {
+                write!(f, "{}, record {record}: expected {expected} at byte {offset}", path.display())
+            }
             Self::Line { place, expected, excerpt } => {
                 write!(f, "{place}: expected {expected}, found `{excerpt}`")
             }
@@ -124,7 +156,9 @@ impl fmt::Display for ImportError {
 impl std::error::Error for ImportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Open { source, .. } | Self::Read { source, .. } => Some(source),
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::Damaged { source, .. } => {
+                Some(source)
+            }
             _ => None,
         }
     }

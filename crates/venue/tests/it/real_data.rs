@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use tapedb_market::import::{Format, ImportOptions, Merge, SourceFile, discover};
 use tapedb_market::{Book, Entry, Package, PackageKind, Side};
 use tapedb_skipped::recorded_data;
+use tapedb_venue::{AnyRecord, Format, ImportOptions, Merge, SourceFile, discover};
 
 /// Rows of each file, by path below the data folder.
 fn manifest(data: &Path) -> HashMap<String, u64> {
@@ -26,10 +26,10 @@ fn check_files(format: Format, expected_files: usize) {
     let Some(data) = recorded_data() else { return };
     let (manifest, files) = (manifest(&data), files(&data, format));
     assert_eq!(files.len(), expected_files);
-    let mut package = Package::default();
+    let mut record = AnyRecord::default();
     for file in &files {
         let (mut source, mut rows, mut last) = (file.open().unwrap(), 0, file.not_before());
-        while let Some(row) = source.next(&mut package).unwrap() {
+        while let Some(row) = source.next(&mut record).unwrap() {
             assert!(row.time >= last, "{} row {rows}", file.path().display());
             (last, rows) = (row.time, rows + 1);
         }
@@ -57,14 +57,39 @@ fn binance_captures_are_read_whole() {
 }
 
 #[test]
+fn lobster_files_are_read_whole() {
+    check_files(Format::Lobster, 1);
+}
+
+/// A zip has a member for each expiry; the manifest counts the rows of all of them.
+#[test]
+fn futures_files_are_read_whole() {
+    let Some(data) = recorded_data() else { return };
+    let (manifest, mut rows) = (manifest(&data), HashMap::new());
+    for file in files(&data, Format::FuturesTicks) {
+        let (mut source, mut record) = (file.open().unwrap(), AnyRecord::default());
+        while let Some(row) = source.next(&mut record).unwrap() {
+            assert!(row.symbol.starts_with("GC201"), "{}", row.symbol);
+            *rows
+                .entry(file.path().strip_prefix(&data).unwrap().to_str().unwrap().to_string())
+                .or_insert(0) += 1;
+        }
+    }
+    assert_eq!(rows.len(), 4);
+    for (name, rows) in rows {
+        assert_eq!(Some(&rows), manifest.get(&name), "{name}");
+    }
+}
+
+#[test]
 fn merged_files_lose_nothing_and_are_in_time_order() {
     let Some(data) = recorded_data() else { return };
     let manifest = manifest(&data);
     let expected: u64 =
         manifest.iter().filter(|(name, _)| name.starts_with("fx-ticks/")).map(|(_, rows)| rows).sum();
     let mut merge = Merge::new(files(&data, Format::FxTicks));
-    let (mut package, mut rows, mut last) = (Package::default(), 0, i64::MIN);
-    while let Some(row) = merge.next(&mut package).unwrap() {
+    let (mut record, mut rows, mut last) = (AnyRecord::default(), 0, i64::MIN);
+    while let Some(row) = merge.next(&mut record).unwrap() {
         assert!(row.time.nanos() >= last);
         (last, rows) = (row.time.nanos(), rows + 1);
     }
@@ -83,9 +108,10 @@ struct Capture {
 
 /// Checks that every diff follows on the one before, by `pu` where there is one, else by `U`.
 fn check_chain(file: &SourceFile) -> Capture {
-    let (mut source, mut package) = (file.open().unwrap(), Package::default());
+    let (mut source, mut record) = (file.open().unwrap(), AnyRecord::default());
     let (mut capture, mut last) = (Capture::default(), None);
-    while source.next(&mut package).unwrap().is_some() {
+    while source.next(&mut record).unwrap().is_some() {
+        let Some(package) = record.as_package() else { continue };
         match package.entries.first() {
             Some(Entry::SequenceRange(range)) => {
                 if let Some(last) = last {
@@ -125,11 +151,12 @@ fn binance_diffs_follow_on_each_other() {
 fn a_book_built_from_snapshot_and_diffs_is_not_crossed() {
     let Some(data) = recorded_data() else { return };
     for file in files(&data, Format::BinanceRawWs) {
-        let (mut source, mut package) = (file.open().unwrap(), Package::default());
+        let (mut source, mut record) = (file.open().unwrap(), AnyRecord::default());
         let (mut book, mut kept, mut snapshot) = (Book::default(), Vec::new(), None);
-        while source.next(&mut package).unwrap().is_some() {
+        while source.next(&mut record).unwrap().is_some() {
+            let Some(package) = record.as_package() else { continue };
             if package.kind == PackageKind::Snapshot {
-                book.apply(&package);
+                book.apply(package);
                 snapshot = package.sequence;
                 kept.drain(..)
                     .filter(|diff: &Package| diff.sequence > snapshot)
@@ -137,7 +164,7 @@ fn a_book_built_from_snapshot_and_diffs_is_not_crossed() {
             } else if matches!(package.entries[0], Entry::SequenceRange(_)) {
                 match snapshot {
                     None => kept.push(package.clone()),
-                    Some(_) => book.apply(&package),
+                    Some(_) => book.apply(package),
                 }
                 assert!(!book.is_crossed(), "{} at {:?}", file.path().display(), package.sequence);
             }

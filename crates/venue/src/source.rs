@@ -6,14 +6,13 @@ use super::error::{LineLocation, excerpt};
 use super::fields::BadLine;
 use super::lines::{Line, Lines, MAX_LINE_BYTES};
 use super::options::OnBadLine;
-use crate::{MarkPrice, Package, TradeCondition};
+use super::record::AnyRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_codec::batch::MAX_MESSAGE_BYTES;
-use tapedb_codec::encode;
 use tapedb_schema::{TimeUnit, Timestamp};
 
 /// Most kinds of unknown frames that are counted by name; further ones go under `other`.
@@ -31,17 +30,6 @@ pub struct RowHeader<'a> {
     pub time: Timestamp,
     /// The symbol, in upper case; 1 to [`MAX_SYMBOL_BYTES`] bytes.
     pub symbol: &'a str,
-    /// The row, where it is no package.
-    pub other: Option<&'a OtherRecord>,
-}
-
-/// A row that is a message of another record type than [`Package`].
-#[derive(Debug, Clone, PartialEq)]
-pub enum OtherRecord {
-    /// A mark price.
-    MarkPrice(MarkPrice),
-    /// A condition that does not fit the trade's own; directly after the trade.
-    TradeCondition(TradeCondition),
 }
 
 /// What a source has counted so far.
@@ -68,7 +56,7 @@ impl Counters {
         self.guessed_units.extend(&other.guessed_units);
     }
 
-    fn add_unknown(&mut self, kind: String, count: u64) {
+    pub(super) fn add_unknown(&mut self, kind: String, count: u64) {
         let full = self.unknown_kinds.len() >= MAX_UNKNOWN_KINDS && !self.unknown_kinds.contains_key(&kind);
         let kind = if full { "other".to_string() } else { kind };
         *self.unknown_kinds.entry(kind).or_default() += count;
@@ -77,12 +65,12 @@ impl Counters {
 
 /// Rows of one file in the order of the file. A line whose row no stream could hold is a bad line.
 pub trait Source: Send {
-    /// Replaces `out` by the next row, or by an empty package where the header has the row; `None` at the end.
+    /// Replaces `out` by the next row; at the end, and with an error, it is an empty package.
     ///
     /// # Errors
     /// [`ImportError::Line`] at a bad line that is not to be skipped, [`ImportError::Read`] if the bytes end too early
     /// or are damaged. After an error the source has ended.
-    fn next(&mut self, out: &mut Package) -> Result<Option<RowHeader<'_>>, ImportError>;
+    fn next(&mut self, out: &mut AnyRecord) -> Result<Option<RowHeader<'_>>, ImportError>;
 
     /// Compressed bytes read so far, and in all.
     fn progress(&self) -> (u64, u64);
@@ -93,8 +81,8 @@ pub trait Source: Send {
 
 /// A format, as the lines of one file.
 pub(super) trait LineParser: Send {
-    /// Fills in an empty package from a line without its end.
-    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine>;
+    /// Replaces `out` by what a line, without its end, says.
+    fn parse(&mut self, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine>;
 
     /// Symbol of the last row.
     fn symbol(&self) -> &str;
@@ -107,12 +95,10 @@ pub(super) trait LineParser: Send {
 
 /// A line that is not bad.
 pub(super) enum Parsed {
-    /// A package with its time.
+    /// A row with its time.
     Row(Timestamp),
-    /// A row that is no package, with its time.
-    OtherRecord(Timestamp, OtherRecord),
-    /// A package, and a row directly after it.
-    Both(Timestamp, OtherRecord),
+    /// A row, and another directly after it.
+    Both(Timestamp, AnyRecord),
     /// Something that is not imported, by the name of its kind.
     Unknown(String),
 }
@@ -126,10 +112,8 @@ pub(super) struct TextSource<P> {
     bytes_total: u64,
     on_bad_line: OnBadLine,
     counters: Counters,
-    /// The returned row, or the next one, if it is no package.
-    other: Option<OtherRecord>,
-    /// Time of `other`, while that is the next row.
-    other_time: Option<Timestamp>,
+    /// The row directly after the returned one, if the line had both.
+    after: Option<(Timestamp, AnyRecord)>,
     ended: bool,
 }
 
@@ -149,20 +133,18 @@ impl<P: LineParser> TextSource<P> {
             bytes_total,
             on_bad_line,
             counters: Counters::default(),
-            other: None,
-            other_time: None,
+            after: None,
             ended: false,
         }
     }
 
-    /// The time of the next row, and whether it is `other`.
-    fn advance(&mut self, out: &mut Package) -> Result<Option<(Timestamp, bool)>, ImportError> {
-        if let Some(time) = self.other_time.take() {
-            out.clear();
-            return Ok(Some((time, true)));
+    /// The time of the next row.
+    fn advance(&mut self, out: &mut AnyRecord) -> Result<Option<Timestamp>, ImportError> {
+        if let Some((time, record)) = self.after.take() {
+            *out = record;
+            return Ok(Some(time));
         }
         loop {
-            out.clear();
             let line = match self.lines.next() {
                 Ok(line) => line,
                 Err(source) => return Err(ImportError::Read { place: self.place.clone(), source }),
@@ -174,14 +156,10 @@ impl<P: LineParser> TextSource<P> {
                     (text, BadLine::new(0, format!("a line of at most {MAX_LINE_BYTES} bytes")))
                 }
                 Line::Whole(text) => match parse(&mut self.parser, text, out) {
-                    Ok(Parsed::Row(time)) => return Ok(Some((time, false))),
-                    Ok(Parsed::OtherRecord(time, row)) => {
-                        self.other = Some(row);
-                        return Ok(Some((time, true)));
-                    }
-                    Ok(Parsed::Both(time, row)) => {
-                        (self.other, self.other_time) = (Some(row), Some(time));
-                        return Ok(Some((time, false)));
+                    Ok(Parsed::Row(time)) => return Ok(Some(time)),
+                    Ok(Parsed::Both(time, record)) => {
+                        self.after = Some((time, record));
+                        return Ok(Some(time));
                     }
                     Ok(Parsed::Unknown(kind)) => {
                         self.counters.add_unknown(kind, 1);
@@ -199,20 +177,19 @@ impl<P: LineParser> TextSource<P> {
 }
 
 impl<P: LineParser> Source for TextSource<P> {
-    fn next(&mut self, out: &mut Package) -> Result<Option<RowHeader<'_>>, ImportError> {
+    fn next(&mut self, out: &mut AnyRecord) -> Result<Option<RowHeader<'_>>, ImportError> {
         if self.ended {
             return Ok(None);
         }
         match self.advance(out) {
-            Ok(Some((time, is_beside))) => {
+            Ok(Some(time)) => {
                 self.counters.rows += 1;
-                let other = self.other.as_ref().filter(|_| is_beside);
-                Ok(Some(RowHeader { time, symbol: self.parser.symbol(), other }))
+                Ok(Some(RowHeader { time, symbol: self.parser.symbol() }))
             }
             end_or_error => {
                 self.ended = true;
                 self.counters.guessed_units.extend(self.parser.guessed_unit().map(TimeUnit::name));
-                out.clear();
+                out.package();
                 end_or_error.map(|_| None)
             }
         }
@@ -229,7 +206,7 @@ impl<P: LineParser> Source for TextSource<P> {
 
 /// Parses a line, and proves that a stream can hold the row.
 #[inline]
-fn parse(parser: &mut impl LineParser, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+fn parse(parser: &mut impl LineParser, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine> {
     let parsed = parser.parse(line, out)?;
     if !matches!(parsed, Parsed::Unknown(_)) {
         if !is_symbol(parser.symbol()) {
@@ -249,12 +226,12 @@ pub(super) fn is_symbol(text: &str) -> bool {
 
 /// Whether a package's body is within the limit; only a large one is encoded to see.
 #[inline]
-fn fits_a_message(package: &Package) -> bool {
-    if package.entries.len() < MAX_MESSAGE_BYTES / ENTRY_BYTES_MAX {
+fn fits_a_message(record: &AnyRecord) -> bool {
+    if record.as_package().is_none_or(|package| package.entries.len() < MAX_MESSAGE_BYTES / ENTRY_BYTES_MAX) {
         return true;
     }
     let mut body = Vec::new();
-    encode(package, &mut body);
+    record.encode(&mut body);
     body.len() <= MAX_MESSAGE_BYTES
 }
 
@@ -267,7 +244,8 @@ fn line_error(place: &LineLocation, bad: BadLine, text: &[u8]) -> ImportError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Entry, Level1, Level2Snapshot, Level2Update, SequenceRange, Trade};
+    use tapedb_codec::encode;
+    use tapedb_market::{Entry, Level1, Level2Snapshot, Level2Update, Package, SequenceRange, Trade};
     use tapedb_schema::Ascii;
 
     #[test]

@@ -26,16 +26,17 @@ mod tests;
 use super::clock;
 use super::clock::DayClock;
 use super::fields::BadLine;
-use super::source::{LineParser, OtherRecord, Parsed, is_symbol};
-use crate::{
-    Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
-};
-use crate::{MarkPrice, Side, Trade, TradeCondition};
+use super::record::AnyRecord;
+use super::source::{LineParser, Parsed, is_symbol};
 use frames::{
     Depth, Envelope, FundingTime, Head, MarkFrame, MaybeNumber, Number, Snapshot, Ticker, TradeFrame,
 };
 use serde::de;
 use std::path::Path;
+use tapedb_market::{
+    Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
+};
+use tapedb_market::{MarkPrice, Side, Trade, TradeCondition};
 use tapedb_schema::{Ascii, TimeUnit, Timestamp};
 
 pub(super) const LOOKED_FOR: &str =
@@ -116,7 +117,7 @@ impl LineParser for Parser {
         self.guessed.filter(|unit| *unit != TimeUnit::Nanos)
     }
 
-    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+    fn parse(&mut self, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine> {
         let space = line.iter().position(|&byte| byte == b' ').ok_or_else(|| self.bad_time())?;
         let time = std::str::from_utf8(&line[..space]).ok().and_then(|text| self.receive_time(text));
         let time = time.ok_or_else(|| self.bad_time())?;
@@ -124,9 +125,12 @@ impl LineParser for Parser {
         let json = std::str::from_utf8(&line[space + 1..]);
         let json =
             json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
-        match self.frame(json, out) {
+        match self.frame(json, out.package()) {
             Ok(Frame::Package) => Ok(Parsed::Row(time)),
-            Ok(Frame::OtherRecord(row)) => Ok(Parsed::OtherRecord(time, row)),
+            Ok(Frame::Mark(mark)) => {
+                *out = mark.into();
+                Ok(Parsed::Row(time))
+            }
             Ok(Frame::Both(row)) => Ok(Parsed::Both(time, row)),
             Ok(Frame::Unknown(kind)) => Ok(Parsed::Unknown(kind)),
             Err(Problem::Json(error)) => Err(bad_json(space + 1, &error)),
@@ -157,9 +161,9 @@ fn bad_json(from: usize, error: &serde_json::Error) -> BadLine {
 /// What has become of a frame.
 enum Frame {
     Package,
-    OtherRecord(OtherRecord),
+    Mark(MarkPrice),
     /// The package, and a row after it.
-    Both(OtherRecord),
+    Both(AnyRecord),
     /// Nothing; the name of its kind.
     Unknown(String),
 }
@@ -320,10 +324,9 @@ impl Parser {
             suspicious: false,
         }));
         match condition {
-            Some(condition) if short.is_none() => Frame::Both(OtherRecord::TradeCondition(TradeCondition {
-                id: Some(frame.id),
-                condition: condition.into(),
-            })),
+            Some(condition) if short.is_none() => {
+                Frame::Both(TradeCondition { id: Some(frame.id), condition: condition.into() }.into())
+            }
             _ => Frame::Package,
         }
     }
@@ -331,7 +334,7 @@ impl Parser {
     fn mark(&mut self, frame: &MarkFrame<'_>) -> Frame {
         self.name(&frame.symbol);
         let number = |number: Option<MaybeNumber>| number.and_then(|number| number.0);
-        Frame::OtherRecord(OtherRecord::MarkPrice(MarkPrice {
+        Frame::Mark(MarkPrice {
             mark: frame.mark.0,
             index: number(frame.index),
             settlement: number(frame.settlement),
@@ -340,7 +343,7 @@ impl Parser {
             next_funding: frame.next_funding.and_then(FundingTime::time),
             source_time: frame.event_time.time(),
             exchange: self.capture.exchange,
-        }))
+        })
     }
 
     fn snapshot(&mut self, frame: &Snapshot<'_>, out: &mut Package) -> Result<Frame, Problem> {

@@ -1,0 +1,111 @@
+//! The formats that can be read.
+
+use crate::{algoseek, binance, databento, futures, fx, lobster};
+use std::fmt;
+use std::str::FromStr;
+use tapedb_codec::SchemaBuilder;
+use tapedb_market::{
+    Definition, Imbalance, IntervalBar, MarkPrice, MarketByPrice, Notice, Order, Package, Statistic, Status,
+    SymbolMapping, TradeCondition,
+};
+use tapedb_schema::Schema;
+
+/// A format that can be read; the modules of this folder describe each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// `us-equity-ticks`: trades and per-venue quotes of the US tape, zipped CSV, one symbol and day a file.
+    UsEquityTicks,
+    /// `fx-ticks`: FX quotes, zipped CSV of one symbol and day (FXCM, OANDA) or gzipped CSV (HistData).
+    FxTicks,
+    /// `binance-raw-ws`: recorded Binance WebSocket frames, gzip.
+    BinanceRawWs,
+    /// `dbn`: Databento's binary encoding.
+    Dbn,
+    /// `lobster`: orders of NASDAQ as LOBSTER rebuilds them, CSV, one symbol and day a file.
+    Lobster,
+    /// `futures-ticks`: trades and open interest of futures, zipped CSV, one product and day a file.
+    FuturesTicks,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 6] = [
+        Self::UsEquityTicks,
+        Self::FxTicks,
+        Self::BinanceRawWs,
+        Self::Dbn,
+        Self::Lobster,
+        Self::FuturesTicks,
+    ];
+
+    /// The name, as in commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UsEquityTicks => "us-equity-ticks",
+            Self::FxTicks => "fx-ticks",
+            Self::BinanceRawWs => "binance-raw-ws",
+            Self::Dbn => "dbn",
+            Self::Lobster => "lobster",
+            Self::FuturesTicks => "futures-ticks",
+        }
+    }
+
+    /// The record types of the format's messages. A stream for them has all of these.
+    pub fn schema(self) -> Schema {
+        let records = SchemaBuilder::new();
+        match self {
+            Self::UsEquityTicks | Self::FxTicks => records.with::<Package>().finish(),
+            Self::Lobster => records.with::<Order>().with::<Status>().finish(),
+            Self::FuturesTicks => records.with::<Package>().with::<Statistic>().finish(),
+            Self::BinanceRawWs => {
+                records.with::<Package>().with::<MarkPrice>().with::<TradeCondition>().finish()
+            }
+            Self::Dbn => {
+                let records = records.with::<Order>().with::<MarketByPrice>().with::<IntervalBar>();
+                let records = records.with::<Definition>().with::<Status>().with::<Statistic>();
+                records.with::<Imbalance>().with::<SymbolMapping>().with::<Notice>().finish()
+            }
+        }
+    }
+
+    /// How files of the format are named and built.
+    pub fn looked_for(self) -> &'static str {
+        match self {
+            Self::UsEquityTicks => algoseek::LOOKED_FOR,
+            Self::FxTicks => fx::LOOKED_FOR,
+            Self::BinanceRawWs => binance::LOOKED_FOR,
+            Self::Dbn => databento::LOOKED_FOR,
+            Self::Lobster => lobster::LOOKED_FOR,
+            Self::FuturesTicks => futures::LOOKED_FOR,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no format has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFormat(pub String);
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown format `{}`; there are {}", self.0, Format::ALL.map(Format::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| UnknownFormat(text.to_string()))
+    }
+}

@@ -1,0 +1,48 @@
+//! Files of venues and vendors as messages: streaming, in time order, in bounded memory.
+//!
+//! [`discover`] finds the files of a [`Format`], [`SourceFile::open`] reads one as a [`Source`], [`Merge`] reads many in time order;
+//! [`detect`] finds out the format, [`Merge`] documents memory and file handles. What becomes of each format is in `docs/IMPORT.md`.
+//!
+//! One folder for each vendor or venue; what they share lies beside the folders. This crate has no stream, no socket and no clock of
+//! its own; it prints nothing.
+//!
+//! ```no_run
+//! use tapedb_venue::{AnyRecord, Format, ImportOptions, Merge, discover};
+//! let files = discover(Format::UsEquityTicks, &["us-equity-ticks"], &ImportOptions::default())?;
+//! let (mut merge, mut record) = (Merge::new(files), AnyRecord::default());
+//! while let Some(row) = merge.next(&mut record)? {
+//!     println!("{} {} {}", row.time, row.symbol, record.type_name());
+//! }
+//! # Ok::<(), tapedb_venue::ImportError>(())
+//! ```
+
+mod algoseek;
+mod binance;
+mod clock;
+mod container;
+mod databento;
+mod detect;
+mod discover;
+mod error;
+mod fields;
+mod format;
+mod futures;
+mod fx;
+mod lines;
+mod lobster;
+mod merge;
+mod options;
+mod record;
+mod source;
+
+pub use container::MAX_MEMBERS;
+pub use detect::detect;
+pub use discover::{MAX_FOLDER_DEPTH, SourceFile, discover};
+pub use error::{ImportError, LineLocation, MAX_EXCERPT_BYTES};
+pub use format::{Format, UnknownFormat};
+pub use fx::FxProvider;
+pub use lines::MAX_LINE_BYTES;
+pub use merge::{Merge, MergedRow};
+pub use options::{ImportOptions, OnBadLine};
+pub use record::{AnyRecord, Visitor};
+pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};

@@ -1,10 +1,20 @@
 //! Aggregate functions that replace DataFusion's or add to them.
 
+mod averages;
+mod fold;
+mod function;
+mod keys;
+mod ohlcv;
+mod pick;
 mod sum;
+mod window;
+
+pub(crate) use function::needs_order;
 
 use datafusion::logical_expr::AggregateUDF;
 
 /// All of them.
 pub(crate) fn all() -> Vec<AggregateUDF> {
-    vec![AggregateUDF::new_from_impl(sum::CheckedSum::default())]
+    let own = function::all().map(AggregateUDF::new_from_shared_impl);
+    own.chain([AggregateUDF::new_from_impl(sum::CheckedSum::default())]).collect()
 }

@@ -8,13 +8,17 @@ mod filters;
 mod input;
 mod keys;
 mod last;
+mod last_of_symbols;
 mod next;
 mod node;
 mod output;
 mod relation;
 mod sides;
 pub(crate) mod syntax;
+mod ties;
+pub(crate) mod window;
 
 pub(crate) use exec::AsOfPlanner;
 pub(crate) use filters::PushThroughAsOf;
+pub(crate) use node::{AsOf, Direction};
 pub(crate) use relation::PlanAsOf;

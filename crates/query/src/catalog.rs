@@ -18,9 +18,27 @@ pub(crate) const CATALOG: &str = "tapedb";
 /// Name of the schema of names that have none.
 pub(crate) const MAIN: &str = "main";
 
+/// Name of the catalog whose tables have only the last message of each symbol.
+pub(crate) const LATEST: &str = "latest";
+
 /// The streams of a query.
 #[derive(Debug)]
 pub(crate) struct Streams(pub Arc<Snapshot>);
+
+/// The same streams, with only the last message of each symbol.
+#[derive(Debug)]
+pub(crate) struct Latest(pub Arc<Snapshot>);
+
+impl CatalogProvider for Latest {
+    fn schema_names(&self) -> Vec<String> {
+        // They are listed once.
+        Vec::new()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        Some(Arc::new(Types { snapshot: self.0.clone(), name: name.into(), is_latest: true }))
+    }
+}
 
 impl CatalogProvider for Streams {
     fn schema_names(&self) -> Vec<String> {
@@ -33,7 +51,7 @@ impl CatalogProvider for Streams {
             return Some(Arc::new(Bare(snapshot)));
         }
         // Whether there is such a stream is known when a table is asked for, with a better error.
-        Some(Arc::new(Types { snapshot, name: name.into() }))
+        Some(Arc::new(Types { snapshot, name: name.into(), is_latest: false }))
     }
 }
 
@@ -42,6 +60,8 @@ impl CatalogProvider for Streams {
 struct Types {
     snapshot: Arc<Snapshot>,
     name: String,
+    /// Only the last message of each symbol.
+    is_latest: bool,
 }
 
 impl Types {
@@ -69,7 +89,17 @@ impl SchemaProvider for Types {
             let what = format!("stream {:?} has no message type {name:?}{near}", self.name);
             return Err(wrapped(Error::new(Reason::Query, what)));
         }
-        Ok(Some(Arc::new(Table::new(stream, name).map_err(wrapped)?)))
+        let table = Table::new(stream, name).map_err(wrapped)?;
+        if !self.is_latest {
+            return Ok(Some(Arc::new(table)));
+        }
+        match table.latest(i64::MAX) {
+            Some(latest) => Ok(Some(Arc::new(latest))),
+            None => {
+                let what = format!("latest is for message types, and {name} is a record in messages");
+                Err(wrapped(Error::new(Reason::Query, what)))
+            }
+        }
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -98,7 +128,7 @@ impl SchemaProvider for Bare {
             return Err(wrapped(Error::new(Reason::Query, what)));
         }
         let stream = self.0.stream(name).map_err(wrapped)?;
-        match &stream.tables()[..] {
+        match &stream.messages()[..] {
             [only] => Ok(Some(Arc::new(Table::new(stream.clone(), only).map_err(wrapped)?))),
             several => {
                 let tables = several.iter().map(|table| format!("{name}.{table}"));
@@ -121,7 +151,7 @@ impl Bare {
     fn example(&self) -> String {
         let first = self.0.names().first();
         let stream = first.and_then(|name| self.0.stream(name).ok());
-        let table = stream.and_then(|stream| stream.tables().first().cloned());
+        let table = stream.and_then(|stream| stream.messages().first().cloned());
         match (first, table) {
             (Some(stream), Some(table)) => format!("{stream}.{table}"),
             _ => "ticks.Trade".into(),

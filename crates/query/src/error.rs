@@ -3,6 +3,7 @@
 use datafusion::error::DataFusionError;
 use std::error::Error as StdError;
 use std::fmt;
+use tapedb_engine::QueryFailure;
 
 /// Why a query failed.
 #[derive(Debug)]
@@ -34,6 +35,11 @@ impl Error {
         Self { reason, message: message.into(), source: None }
     }
 
+    /// A query that is wrong.
+    pub(crate) fn query(message: impl Into<String>) -> Self {
+        Self::new(Reason::Query, message)
+    }
+
     /// What the error is about.
     pub fn reason(&self) -> Reason {
         self.reason
@@ -54,7 +60,34 @@ impl StdError for Error {
 
 impl From<tapedb_engine::Error> for Error {
     fn from(error: tapedb_engine::Error) -> Self {
+        if let tapedb_engine::Error::Query { failure, what } = error {
+            let reason = match failure {
+                QueryFailure::Query => Reason::Query,
+                QueryFailure::Value => Reason::Value,
+                QueryFailure::Limit => Reason::Limit,
+                QueryFailure::Internal => Reason::Internal,
+            };
+            return Self::new(reason, what);
+        }
         Self { reason: Reason::Database, message: error.to_string(), source: Some(Box::new(error)) }
+    }
+}
+
+/// The error as a server sends it.
+impl From<Error> for tapedb_engine::Error {
+    fn from(error: Error) -> Self {
+        let Error { reason, message, source } = error;
+        let failure = match reason {
+            Reason::Query => QueryFailure::Query,
+            Reason::Value => QueryFailure::Value,
+            Reason::Limit => QueryFailure::Limit,
+            Reason::Internal => QueryFailure::Internal,
+            Reason::Database => match source.map(|source| source.downcast::<Self>()) {
+                Some(Ok(error)) => return *error,
+                _ => return Self::Remote { code: 100, text: message },
+            },
+        };
+        Self::Query { failure, what: message }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Names in queries: found without regard to case where that is clear, and suggested where they are wrong.
 
+use crate::latest;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use datafusion::arrow::datatypes::{DataType, Fields};
@@ -146,6 +147,13 @@ struct Tables<'a> {
 impl VisitorMut for Tables<'_> {
     type Break = ();
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let Some((stream, table)) = latest::resolve(factor, self.snapshot) {
+            self.found.push((stream, table));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
         let mut parts = relation.0.iter_mut().map(|part| match part {
             ObjectNamePart::Identifier(ident) => Some(ident),
@@ -158,7 +166,7 @@ impl VisitorMut for Tables<'_> {
                 {
                     replace(only, stream);
                     if let Ok(open) = self.snapshot.stream(stream)
-                        && let [table] = &open.tables()[..]
+                        && let [table] = &open.messages()[..]
                     {
                         self.found.push((stream.to_string(), table.clone()));
                     }

@@ -3,14 +3,19 @@
 //! Scans otherwise return rows as they are stored, which is faster. This runs before the rule that adds sorts: none is added where a scan
 //! already has the order.
 
+use crate::aggregates::needs_order;
 use crate::scan::Scan;
+use crate::time::time_bucket::NAME;
 use crate::wanted::TimeOrder;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -52,6 +57,7 @@ fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPl
             None => plan,
         });
     }
+    let plan = in_one_step(plan.as_ref())?.unwrap_or(plan);
     let required = plan.required_input_ordering();
     let maintains = plan.maintains_input_order();
     let is_one = plan.children().len() == 1;
@@ -64,6 +70,7 @@ fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPl
             Some(sort) => by(sort.expr().iter().map(|column| (&column.expr, column.options.descending))),
             None => match wanted {
                 Some(wanted) => wanted,
+                None if plan.is::<AggregateExec>() => plan.downcast_ref().map_or(Wish::Any, grouping),
                 None if is_one && maintains.get(index) == Some(&true) => below(plan.as_ref(), &wish),
                 None => Wish::Any,
             },
@@ -87,12 +94,71 @@ fn order_of(scan: &Scan, wish: &Wish) -> Option<TimeOrder> {
     }
 }
 
-/// The wish for an order by expressions, as far as they are columns.
+/// The wish for an order by expressions, as far as they are columns, or buckets of columns.
 fn by<'a>(columns: impl Iterator<Item = (&'a PhysicalExprRef, bool)>) -> Wish {
     let column = |(expr, descending): (&PhysicalExprRef, bool)| {
+        let expr = bucketed(expr).unwrap_or(expr);
         expr.downcast_ref::<Column>().map(|column| (column.index(), descending))
     };
     Wish::By(columns.map_while(column).collect())
+}
+
+/// The wish of groups: where they are buckets of time, the order of time, so that a bucket is done when the next one begins and is held no
+/// longer; and as they are read where a function needs their order.
+fn grouping(aggregate: &AggregateExec) -> Wish {
+    let input = aggregate.input().as_ref();
+    let bucket =
+        aggregate.group_expr().expr().iter().map(|(expr, _)| expr).find(|expr| is_bucket(expr, input));
+    match bucket {
+        Some(bucket) => by([(bucket, false)].into_iter()),
+        None if aggregate.aggr_expr().iter().any(|function| is_by_order(function)) => Wish::AsRead,
+        None => Wish::Any,
+    }
+}
+
+/// Whether the result of a function depends on the order in which rows come; with `ORDER BY` it has an order of its own.
+fn is_by_order(function: &AggregateFunctionExpr) -> bool {
+    needs_order(function.fun().name()) && function.order_bys().is_empty()
+}
+
+/// The aggregate over all rows in one step, where they come in an order: it would be lost between two steps. `None`: it stays as it is.
+fn in_one_step(plan: &dyn ExecutionPlan) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(last) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let Some(first) = last.input().downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let is_pair = matches!(last.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned)
+        && *first.mode() == AggregateMode::Partial;
+    if !is_pair || matches!(grouping(first), Wish::Any) {
+        return Ok(None);
+    }
+    let one = AggregateExec::try_new(
+        AggregateMode::Single,
+        Arc::new(first.group_expr().clone()),
+        first.aggr_expr().to_vec(),
+        first.filter_expr().to_vec(),
+        first.input().clone(),
+        first.input_schema(),
+    )?;
+    Ok(Some(Arc::new(one.with_limit_options(last.limit_options()))))
+}
+
+/// Whether an expression is a bucket of time, in itself or below a projection.
+fn is_bucket(expr: &PhysicalExprRef, input: &dyn ExecutionPlan) -> bool {
+    if bucketed(expr).is_some() {
+        return true;
+    }
+    match (expr.downcast_ref::<Column>(), input.downcast_ref::<ProjectionExec>()) {
+        (Some(column), Some(projection)) => projection
+            .expr()
+            .get(column.index())
+            .is_some_and(|below| is_bucket(&below.expr, projection.input().as_ref())),
+        _ => false,
+    }
+}
+
+/// The time that an expression is the bucket of.
+fn bucketed(expr: &PhysicalExprRef) -> Option<&PhysicalExprRef> {
+    let function = expr.downcast_ref::<ScalarFunctionExpr>().filter(|function| function.name() == NAME)?;
+    function.args().get(1)
 }
 
 /// The same wish of the input of an operator that keeps its input's order.

@@ -26,8 +26,12 @@ pub(crate) enum Exactness {
 
 /// How exactly a scan of a table answers a predicate.
 pub(crate) fn exactness(filter: &Expr, table: &Table) -> Exactness {
-    if times(filter, table).is_some() || is_about_symbols(filter, table) {
+    // With later messages left out another one is the last of its symbol.
+    let leaves_out_last = |(_, last)| table.latest.is_some() && last < i64::MAX;
+    if is_about_symbols(filter, table) || times(filter, table).is_some_and(|range| !leaves_out_last(range)) {
         Exactness::Exact
+    } else if table.latest.is_some() {
+        Exactness::None
     } else if values(filter, table).is_some() {
         Exactness::Inexact
     } else {
@@ -89,7 +93,7 @@ fn nanoseconds(value: &ScalarValue) -> Option<i64> {
 }
 
 /// The times that a predicate wants, both included, if it is about time alone.
-fn times(filter: &Expr, table: &Table) -> Option<(i64, i64)> {
+pub(crate) fn times(filter: &Expr, table: &Table) -> Option<(i64, i64)> {
     const NEVER: (i64, i64) = (i64::MAX, i64::MIN);
     if let Expr::Between(between) = filter {
         let is_time = is_column(&between.expr, table, &Column::Time) && !between.negated;

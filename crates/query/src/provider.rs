@@ -10,6 +10,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 use std::sync::Arc;
 
 #[async_trait]
@@ -41,8 +42,15 @@ impl TableProvider for Table {
         let all = || (0..self.width()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
         let wanted = predicate::wanted(filters, self, state)?;
-        let scan =
-            Scan::new(Arc::new(self.clone()), wanted, projection, limit, state.config().target_partitions());
-        Ok(Arc::new(scan.map_err(wrapped)?))
+        let partitions = state.config().target_partitions();
+        let scan = |table: &Self| -> Result<Arc<dyn ExecutionPlan>> {
+            let table = Arc::new(table.clone());
+            let scan = Scan::new(table, wanted.clone(), projection.clone(), limit, partitions);
+            Ok(Arc::new(scan.map_err(wrapped)?))
+        };
+        if self.others.is_empty() {
+            return scan(self);
+        }
+        UnionExec::try_new(std::iter::once(self).chain(&self.others).map(scan).collect::<Result<_>>()?)
     }
 }

@@ -1,6 +1,9 @@
 //! The rows of a query.
 
 use crate::error::{Error, Reason};
+use crate::live::LiveRows;
+use crate::snapshot::Snapshot;
+use crate::upstream::UpstreamRows;
 use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
@@ -17,7 +20,10 @@ use tokio::time::{Instant, timeout_at};
 /// Batches that wait to be taken.
 const BATCHES_WAITING: usize = 2;
 
-/// The threads that compute. They end by themselves when this is dropped, at their next pause, and dropping does not wait.
+/// How long threads that compute have to end, so that the database can close.
+const END_TIME: Duration = Duration::from_millis(100);
+
+/// The threads that compute. They end by themselves when this is dropped, at their next pause.
 #[derive(Debug)]
 pub(crate) struct Workers(Option<Runtime>);
 
@@ -39,7 +45,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(END_TIME);
         }
     }
 }
@@ -48,13 +54,23 @@ impl Drop for Workers {
 #[derive(Debug)]
 pub struct Rows {
     schema: SchemaRef,
-    /// `None`: there are no more.
-    running: Option<Running>,
+    /// `None`: there are no more rows.
+    work: Option<Work>,
     workers: Arc<Workers>,
     /// When the query must be done, and the time that it had.
     deadline: Option<(Instant, Duration)>,
     /// Rows that may still come, and their limit.
     left: Option<(u64, u64)>,
+    /// What it reads, if it runs here.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// What a query does.
+#[derive(Debug)]
+enum Work {
+    Here(Running),
+    There(Box<UpstreamRows>),
+    Live(Box<LiveRows>),
 }
 
 /// A query at work, in the threads that compute: it stops when this is dropped.
@@ -104,16 +120,43 @@ impl Rows {
         workers: Arc<Workers>,
         deadline: Option<(Instant, Duration)>,
         rows_max: Option<u64>,
+        snapshot: Arc<Snapshot>,
     ) -> Self {
         let left = rows_max.map(|rows| (rows, rows));
         let schema = stream.schema();
-        let running = Some(Running::start(stream, &workers));
-        Self { schema, running, workers, deadline, left }
+        let work = Some(Work::Here(Running::start(stream, &workers)));
+        Self { schema, work, workers, deadline, left, snapshot: Some(snapshot) }
+    }
+
+    /// The rows of a query on a server, which keeps to the limits.
+    pub(crate) fn of_upstream(schema: SchemaRef, rows: UpstreamRows, workers: Arc<Workers>) -> Self {
+        let work = Some(Work::There(Box::new(rows)));
+        Self { schema, work, workers, deadline: None, left: None, snapshot: None }
+    }
+
+    /// The rows of a live query.
+    pub(crate) fn of_live(rows: LiveRows, workers: Arc<Workers>) -> Self {
+        let schema = rows.schema();
+        let work = Some(Work::Live(Box::new(rows)));
+        Self { schema, work, workers, deadline: None, left: None, snapshot: None }
+    }
+
+    /// Names of the streams that it reads, if it runs here.
+    pub(crate) fn streams(&self) -> Vec<String> {
+        if let Some(Work::Live(rows)) = &self.work {
+            return rows.streams();
+        }
+        self.snapshot.as_ref().map(|snapshot| snapshot.open_names()).unwrap_or_default()
     }
 
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// Whether there is no batch left.
+    pub fn is_over(&self) -> bool {
+        self.work.is_none()
     }
 
     /// The next batch, which has at least one row; `None`: that was all.
@@ -135,11 +178,16 @@ impl Rows {
         self.next_until(Instant::now().checked_add(timeout))
     }
 
+    /// The next batch, if it is there in time; `None`: whenever it comes.
+    pub(crate) fn next_at(&mut self, until: Option<std::time::Instant>) -> Result<Next, Error> {
+        self.next_until(until.map(Instant::from_std))
+    }
+
     fn next_until(&mut self, until: Option<Instant>) -> Result<Next, Error> {
         let next = self.next_of_stream(until);
         if !matches!(next, Ok(Next::Batch(_) | Next::Waiting)) {
             // It stops now, though this still exists.
-            self.running = None;
+            self.work = None;
         }
         next
     }
@@ -148,7 +196,12 @@ impl Rows {
         let deadline = self.deadline;
         let end = [until, deadline.map(|(at, _)| at)].into_iter().flatten().min();
         loop {
-            let Some(running) = &mut self.running else { return Ok(Next::End) };
+            let running = match &mut self.work {
+                None => return Ok(Next::End),
+                Some(Work::Here(running)) => running,
+                Some(Work::There(rows)) => return there(rows, until),
+                Some(Work::Live(rows)) => return rows.next_until(until.map(Instant::into_std)),
+            };
             let next = self.workers.block_on(async {
                 match end {
                     None => Ok(running.next().await),
@@ -183,6 +236,18 @@ impl Rows {
                 let what = format!("the query has more than {limit} rows, the limit; add LIMIT, or raise it");
                 Err(Error::new(Reason::Limit, what))
             }
+        }
+    }
+}
+
+/// The next batch with rows of a query on a server.
+fn there(rows: &mut UpstreamRows, until: Option<Instant>) -> Result<Next, Error> {
+    loop {
+        match rows.next_until(until.map(Instant::into_std))? {
+            Next::Batch(batch) if batch.num_rows() == 0 => {}
+            // Without a time to wait until, a wait goes on.
+            Next::Waiting if until.is_none() => {}
+            next => return Ok(next),
         }
     }
 }

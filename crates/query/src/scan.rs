@@ -1,15 +1,16 @@
 //! The operator that reads a table.
 
 use crate::error::Error;
-use crate::reader::{Reading, read};
+use crate::reader::{BySymbol, Reading, read, read_by_symbol};
 use crate::table::{Column, Table};
 use crate::wanted::{TimeOrder, Wanted};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
@@ -17,7 +18,7 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
@@ -25,8 +26,10 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
+use tapedb_arrow::BATCH_ROWS_MAX;
 use tapedb_engine::Number;
 use tapedb_schema::Timestamp;
+use tokio::sync::mpsc;
 
 /// Batches that are read ahead of the operators.
 const READ_AHEAD: usize = 2;
@@ -46,6 +49,8 @@ pub(crate) struct Scan {
     limit: Option<usize>,
     /// First and last times of the partitions, ascending.
     partitions: Vec<(i64, i64)>,
+    /// Whether the operator above reads by symbol, with [`Scan::by_symbol`].
+    is_by_symbol: bool,
     /// What is known exactly.
     known: Option<Known>,
     properties: Arc<PlanProperties>,
@@ -75,7 +80,8 @@ impl Scan {
     ) -> Result<Self, Error> {
         let schema =
             Arc::new(table.schema().project(&projection).unwrap_or_else(|_| (**table.schema()).clone()));
-        let order = if limit.is_some() { TimeOrder::Ascending } else { TimeOrder::None };
+        let is_ordered = limit.is_some() || table.latest.is_some() || table.open.in_order;
+        let order = if is_ordered { TimeOrder::Ascending } else { TimeOrder::None };
         let is_one = order != TimeOrder::None || projection.is_empty();
         let partitions = if is_one { Vec::new() } else { partitions(&table, &wanted, partitions_max)? };
         let properties =
@@ -89,6 +95,7 @@ impl Scan {
             order,
             limit,
             partitions,
+            is_by_symbol: false,
             known: None,
             properties,
             metrics,
@@ -100,13 +107,52 @@ impl Scan {
         if self.order == order {
             return Some(self.clone());
         }
-        if self.limit.is_some() {
+        if self.limit.is_some() || self.is_by_symbol || self.table.latest.is_some() {
             return None;
         }
         let mut scan = self.clone();
         (scan.order, scan.partitions) = (order, Vec::new());
         scan.set_properties();
         Some(scan)
+    }
+
+    /// The same rows by symbol, for an operator that reads them with [`Scan::by_symbol`]; `None`: that is not possible, since there
+    /// is a limit, or several spaces, whose rows of one time have no order by their sequence numbers, or rows are not messages.
+    pub fn to_be_by_symbol(&self) -> Option<Self> {
+        if self.limit.is_some() || self.table.open.stream.spaces() > 1 || !self.table.is_messages() {
+            return None;
+        }
+        let mut scan = self.clone();
+        (scan.order, scan.partitions, scan.is_by_symbol) = (TimeOrder::None, Vec::new(), true);
+        scan.set_properties();
+        Some(scan)
+    }
+
+    /// Whether the operator above reads it with [`Scan::by_symbol`].
+    pub fn is_by_symbol(&self) -> bool {
+        self.is_by_symbol
+    }
+
+    /// Reads some columns of the scan by symbol, in a thread of its own.
+    ///
+    /// # Errors
+    /// When there are no such columns.
+    pub fn by_symbol(&self, columns: &[usize]) -> Result<BySymbolStream> {
+        let mut reading = self.reading(0, BATCH_ROWS_MAX);
+        reading.schema = Arc::new(reading.schema.project(columns)?);
+        reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
+        let metrics = ReadingMetrics::new(&self.metrics, 0);
+        let (sender, batches) = mpsc::channel(READ_AHEAD);
+        let task = SpawnedTask::spawn_blocking(move || {
+            let mut since = Instant::now();
+            read_by_symbol(&reading, |rows| {
+                metrics.add(since, rows.batch.num_rows());
+                let is_wanted = sender.blocking_send(rows).is_ok();
+                since = Instant::now();
+                is_wanted
+            })
+        });
+        Ok(BySymbolStream { batches, task: Some(task) })
     }
 
     /// The same rows, with exact statistics.
@@ -126,7 +172,7 @@ impl Scan {
 
     /// Whether every row of the table that is wanted is returned, and no other one.
     pub fn is_exact(&self) -> bool {
-        self.limit.is_none() && self.wanted.ranges.is_empty()
+        self.limit.is_none() && self.wanted.ranges.is_empty() && self.table.is_messages()
     }
 
     /// Whether a column of the scan is the time.
@@ -134,11 +180,14 @@ impl Scan {
         self.projection.get(column).is_some_and(|column| *self.table.column(*column) == Column::Time)
     }
 
+    /// Whether a column of the scan is the symbol.
+    pub fn is_symbol(&self, column: usize) -> bool {
+        self.projection.get(column).is_some_and(|column| *self.table.column(*column) == Column::Symbol)
+    }
+
     /// Whether a column of the scan has one value in all rows: the only symbol that is wanted.
     pub fn is_one_value(&self, column: usize) -> bool {
-        let is_symbol =
-            self.projection.get(column).is_some_and(|column| *self.table.column(*column) == Column::Symbol);
-        is_symbol && self.wanted.symbols.as_ref().is_some_and(|symbols| symbols.len() == 1)
+        self.is_symbol(column) && self.wanted.symbols.as_ref().is_some_and(|symbols| symbols.len() == 1)
     }
 
     fn set_properties(&mut self) {
@@ -201,6 +250,49 @@ impl Scan {
     }
 }
 
+/// Rows by symbol, as they are read.
+#[derive(Debug)]
+pub(crate) struct BySymbolStream {
+    batches: mpsc::Receiver<BySymbol>,
+    /// `None`: it has ended.
+    task: Option<SpawnedTask<Result<()>>>,
+}
+
+impl BySymbolStream {
+    /// The next rows; `None`: that was all.
+    ///
+    /// # Errors
+    /// When messages cannot be read.
+    pub async fn next(&mut self) -> Result<Option<BySymbol>> {
+        if let Some(rows) = self.batches.recv().await {
+            return Ok(Some(rows));
+        }
+        if let Some(task) = self.task.take() {
+            task.join_unwind().await.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        }
+        Ok(None)
+    }
+}
+
+/// What is measured of reading.
+struct ReadingMetrics {
+    baseline: BaselineMetrics,
+    time: Time,
+}
+
+impl ReadingMetrics {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let time = MetricBuilder::new(metrics).subset_time("time_reading", partition);
+        Self { baseline: BaselineMetrics::new(metrics, partition), time }
+    }
+
+    /// Notes a batch that has been read since.
+    fn add(&self, since: Instant, rows: usize) {
+        self.time.add_duration(since.elapsed());
+        self.baseline.record_output(rows);
+    }
+}
+
 /// Statistics of the column of times.
 fn of_times((first, last): (i64, i64)) -> ColumnStatistics {
     let time = |time| Precision::Exact(ScalarValue::TimestampNanosecond(Some(time), Some("UTC".into())));
@@ -242,7 +334,9 @@ fn properties(
         Arc::new(ColumnExpr::new(schema.field(index).name(), index))
     };
     let mut equivalence = EquivalenceProperties::new(schema.clone());
-    if let (Some(index), true) = (place(&Column::Time), order != TimeOrder::None) {
+    // From sequence numbers on, messages come as they arrived.
+    let is_by_time = order != TimeOrder::None && table.open.from.is_none();
+    if let (Some(index), true) = (place(&Column::Time), is_by_time) {
         let options = SortOptions { descending: order == TimeOrder::Descending, nulls_first: false };
         let by_time = LexOrdering::new([PhysicalSortExpr::new(column(index), options)]);
         equivalence = EquivalenceProperties::new_with_orderings(schema.clone(), by_time);
@@ -274,7 +368,14 @@ impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, wanted, schema, order, limit, .. } = self;
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "Scan: {}.{}, columns=[{}]", table.open.stream.name(), table.record, names.join(", "))?;
+        write!(f, "Scan: {}.{}, columns=[{}]", table.open.stream.name(), table.name, names.join(", "))?;
+        if let Some(place) = &table.place {
+            write!(f, ", in={}.{}", place.message, place.field)?;
+        }
+        if let Some(last) = table.latest {
+            let until = if last < i64::MAX { format!(" until {}", Timestamp(last)) } else { String::new() };
+            write!(f, ", latest of each symbol{until}")?;
+        }
         if wanted.from > i64::MIN {
             write!(f, ", from={}", Timestamp(wanted.from))?;
         }
@@ -294,6 +395,7 @@ impl DisplayAs for Scan {
             write!(f, ", skips blocks without {}", bounds.join(" and "))?;
         }
         match order {
+            TimeOrder::None if self.is_by_symbol => write!(f, ", order=symbol")?,
             TimeOrder::None => write!(f, ", order=stored")?,
             TimeOrder::Ascending => write!(f, ", order=time")?,
             TimeOrder::Descending => write!(f, ", order=time DESC")?,
@@ -331,15 +433,13 @@ impl ExecutionPlan for Scan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = self.reading(partition, context.session_config().batch_size());
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let reading_time = MetricBuilder::new(&self.metrics).subset_time("time_reading", partition);
+        let metrics = ReadingMetrics::new(&self.metrics, partition);
         let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), READ_AHEAD);
         let sender = builder.tx();
         builder.spawn_blocking(move || {
             let mut since = Instant::now();
             read(&reading, |batch| {
-                reading_time.add_duration(since.elapsed());
-                baseline.record_output(batch.num_rows());
+                metrics.add(since, batch.num_rows());
                 let is_wanted = sender.blocking_send(Ok(batch)).is_ok();
                 since = Instant::now();
                 is_wanted
@@ -369,7 +469,7 @@ impl ExecutionPlan for Scan {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let limit = limit?;
+        let limit = limit.filter(|_| !self.is_by_symbol)?;
         let mut scan =
             if self.order == TimeOrder::None { self.in_order(TimeOrder::Ascending)? } else { self.clone() };
         scan.limit = Some(self.limit.map_or(limit, |before| before.min(limit)));

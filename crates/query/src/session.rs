@@ -1,23 +1,31 @@
 //! Plans queries and starts them.
 
-use crate::aggregates;
 use crate::arithmetic::CheckArithmetic;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
-use crate::catalog::{CATALOG, MAIN, Streams};
+use crate::catalog::{CATALOG, LATEST, Latest, MAIN, Streams};
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
+use crate::functions;
+use crate::gapfill::{FillGaps, GapFillPlanner};
+use crate::latest::UseLatest;
+use crate::live::{LiveRows, Slice};
 use crate::names;
-use crate::options::Options;
+use crate::options::{Options, Place};
 use crate::order::UseTimeOrder;
+use crate::parameters::Parameters;
+use crate::pauses::PauseInJoins;
+use crate::pool::CONSUMERS_NAMED;
 use crate::rows::{Rows, Workers, too_long};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{MayRead, Snapshot};
+use crate::upstream::UpstreamRows;
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList, Session};
-use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::{QueryPlanner, SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
@@ -29,15 +37,11 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, ParserInput, Statement};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::Database;
 use tokio::runtime::Builder;
 use tokio::time::{Instant, timeout_at};
-
-/// Consumers of memory that an error names.
-const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// Runs queries on a database. Cheap to clone; queries may run at once.
 ///
@@ -61,21 +65,42 @@ impl fmt::Debug for Sql {
     }
 }
 
-/// Values for `$1`, `$2`, … or `$name` in a query.
-#[derive(Debug, Clone, Default)]
-pub struct Parameters(Option<ParamValues>);
+/// Queries on a database as its methods.
+pub trait DatabaseSql {
+    /// Runs a query with the limits of [`Options::default`]. A program that runs many keeps a [`Sql`], whose threads go on.
+    ///
+    /// ```
+    /// use tapedb_engine::Database;
+    /// use tapedb_query::{DatabaseSql, Parameters};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::open(directory.path().join("db"))?;
+    /// for batch in db.sql("SELECT 1 + 1 AS two")? {
+    ///     assert_eq!(batch?.num_rows(), 1);
+    /// }
+    /// let rows = db.sql_with("SELECT $symbol AS symbol", &Parameters::named([("symbol", "AAPL")]))?;
+    /// assert_eq!(rows.map(|batch| batch.map_or(0, |batch| batch.num_rows())).sum::<usize>(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sql::query`].
+    fn sql(&self, query: &str) -> Result<Rows, Error>;
 
-impl Parameters {
-    /// Values for `$1`, `$2`, ….
-    pub fn numbered(values: impl IntoIterator<Item = impl Into<ScalarValue>>) -> Self {
-        let values: Vec<ScalarValue> = values.into_iter().map(Into::into).collect();
-        Self(Some(values.into()))
+    /// Runs a query with values for its parameters.
+    ///
+    /// # Errors
+    /// As [`Sql::query_with`].
+    fn sql_with(&self, query: &str, parameters: &Parameters) -> Result<Rows, Error>;
+}
+
+impl DatabaseSql for Database {
+    fn sql(&self, query: &str) -> Result<Rows, Error> {
+        self.sql_with(query, &Parameters::default())
     }
 
-    /// Values for names: `$symbol`.
-    pub fn named(values: impl IntoIterator<Item = (impl Into<String>, impl Into<ScalarValue>)>) -> Self {
-        let values = values.into_iter().map(|(name, value)| (name.into(), value.into()));
-        Self(Some(values.collect::<std::collections::HashMap<String, ScalarValue>>().into()))
+    fn sql_with(&self, query: &str, parameters: &Parameters) -> Result<Rows, Error> {
+        Sql::new(self)?.query_with(query, parameters)
     }
 }
 
@@ -117,33 +142,139 @@ impl Sql {
     /// # Errors
     /// As [`Sql::query`]; when a parameter has no value.
     pub fn query_with(&self, text: &str, parameters: &Parameters) -> Result<Rows, Error> {
-        let Inner { db, options, state, workers } = &*self.inner;
-        let deadline = options.time_limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
+        self.query_as(text, parameters, &self.inner.options)
+    }
+
+    /// Runs a query with its own decimals, place, and limits of time and rows. Threads, memory and disk are those of this.
+    ///
+    /// # Errors
+    /// As [`Sql::query_with`].
+    pub fn query_as(&self, text: &str, parameters: &Parameters, options: &Options) -> Result<Rows, Error> {
+        let Inner { db, workers, .. } = &*self.inner;
+        if options.place != Place::Here
+            && !options.live
+            && let Some((schema, rows)) = UpstreamRows::begin(db, options, text, parameters)?
+        {
+            return Ok(Rows::of_upstream(schema, rows, workers.clone()));
+        }
+        if options.place == Place::Server {
+            let what = match options.live {
+                true => "live queries run in the client; let it run here",
+                false => "the database has no server that runs queries; let it run here",
+            };
+            return Err(Error::new(Reason::Query, what));
+        }
+        let (text, parameters, options) = (text.into(), parameters.clone(), options.clone());
+        self.start(Run { text, parameters, options, may_read: None, runtime: None })
+    }
+
+    /// Limits and settings.
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// What queries run in, unless they have another one.
+    pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {
+        self.inner.state.runtime_env()
+    }
+
+    /// The database.
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.db
+    }
+
+    /// What plans queries.
+    pub(crate) fn state(&self) -> &SessionState {
+        &self.inner.state
+    }
+
+    /// Runs a query here.
+    pub(crate) fn start(&self, run: Run) -> Result<Rows, Error> {
+        if run.options.live {
+            let live = LiveRows::begin(self, run)?;
+            return Ok(Rows::of_live(live, self.inner.workers.clone()));
+        }
+        let planned = self.plan(&run, &Slice::From(None))?;
+        self.execute(&run, planned)
+    }
+
+    /// Plans a query on a part of its streams.
+    pub(crate) fn plan(&self, run: &Run, slice: &Slice) -> Result<Planned, Error> {
+        let Inner { db, state, workers, .. } = &*self.inner;
+        let Run { text, parameters, options, may_read, .. } = run;
+        let limit = options.time_limit.filter(|_| !options.live);
+        let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         let mut statement = parse(text)?;
-        let snapshot = Arc::new(Snapshot::new(db, options)?);
+        let snapshot = Arc::new(Snapshot::new(db, options, may_read.as_ref(), slice)?);
         names::resolve(&mut statement, &snapshot)?;
         if let Some(ast) = names::ast_of(&mut statement) {
+            let aggregates = state.aggregate_functions().keys().cloned().collect();
+            asof::window::select::move_aggregates(ast, &aggregates)?;
             asof::syntax::nest_joins(ast);
         }
         let catalogs = MemoryCatalogProviderList::new();
-        catalogs.register_catalog(CATALOG.into(), Arc::new(Streams(snapshot)));
+        catalogs.register_catalog(CATALOG.into(), Arc::new(Streams(snapshot.clone())));
+        catalogs.register_catalog(LATEST.into(), Arc::new(Latest(snapshot.clone())));
         let mut state = state.clone();
         state.register_catalog_list(Arc::new(catalogs));
         let parameters = parameters.0.clone();
-        let started = workers.block_on(within(deadline, async {
-            let mut plan = state.statement_to_plan(statement).await?;
+        let plan = workers.block_on(within(deadline, async {
+            let plan = state.statement_to_plan(statement).await?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
-            if let Some(parameters) = parameters {
-                plan = plan.with_param_values(parameters)?;
+            match parameters {
+                Some(parameters) => plan.with_param_values(parameters),
+                None => Ok(plan),
             }
-            let plan = state.create_physical_plan(&plan).await?;
-            execute_stream(plan, state.task_ctx())
         }))?;
-        Ok(Rows::new(started, workers.clone(), deadline, options.rows_max))
+        let plan = slice.of(plan, &snapshot)?;
+        Ok(Planned { state, plan, snapshot, deadline })
+    }
+
+    /// Starts a planned query.
+    pub(crate) fn execute(&self, run: &Run, planned: Planned) -> Result<Rows, Error> {
+        let Planned { state, plan, snapshot, deadline } = planned;
+        let workers = &self.inner.workers;
+        let started = workers.block_on(within(deadline, async {
+            let plan = state.create_physical_plan(&plan).await?;
+            let context = match &run.runtime {
+                Some(runtime) => Arc::new(TaskContext::from(&state).with_runtime(runtime.clone())),
+                None => state.task_ctx(),
+            };
+            execute_stream(plan, context)
+        }))?;
+        let rows_max = run.options.rows_max.filter(|_| !run.options.live);
+        Ok(Rows::new(started, workers.clone(), deadline, rows_max, snapshot))
+    }
+}
+
+/// One query, and how it runs.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub text: String,
+    pub parameters: Parameters,
+    pub options: Options,
+    /// `None`: all streams.
+    pub may_read: Option<MayRead>,
+    /// Memory and disk of its own.
+    pub runtime: Option<Arc<RuntimeEnv>>,
+}
+
+/// A query that can start.
+pub(crate) struct Planned {
+    state: SessionState,
+    pub plan: LogicalPlan,
+    pub snapshot: Arc<Snapshot>,
+    deadline: Option<(Instant, Duration)>,
+}
+
+impl Planned {
+    /// The columns of its rows.
+    pub fn schema(&self) -> SchemaRef {
+        self.plan.schema().inner().clone()
     }
 }
 
@@ -167,6 +298,9 @@ fn parse(text: &str) -> Result<Statement, Error> {
     let mut statements = DFParserBuilder::new(ParserInput::Tokens(tokens)).build()?.parse_statements()?;
     match (statements.pop_front(), statements.len()) {
         (Some(Statement::Statement(only)), 0) if matches!(*only, Ast::ShowTables { .. }) => parse(TABLES),
+        (Some(Statement::Statement(only)), 0) if matches!(*only, Ast::ShowFunctions { .. }) => {
+            parse(&functions::listing(&only)?)
+        }
         (Some(only), 0) if reads(&only) => Ok(only),
         (Some(other), 0) => {
             let text = other.to_string();
@@ -207,7 +341,10 @@ const TABLES: &str = "SELECT table_schema AS stream, table_name AS \"table\" FRO
 /// What all queries share: settings, functions, rules and limits.
 fn state(options: &Options) -> Result<SessionState, Error> {
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), CONSUMERS_NAMED);
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(pool))
+        .with_max_temp_directory_size(options.disk_bytes)
+        .build_arc()?;
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads())
         .with_information_schema(true)
@@ -229,7 +366,7 @@ fn state(options: &Options) -> Result<SessionState, Error> {
         .build();
     let context = SessionContext::new_with_state(state);
     context.add_analyzer_rule(Arc::new(CheckArithmetic));
-    aggregates::all().into_iter().for_each(|function| context.register_udaf(function));
+    functions::register(&context);
     Ok(context.state())
 }
 
@@ -244,7 +381,10 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(AsOfPlanner)]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+            Arc::new(AsOfPlanner),
+            Arc::new(GapFillPlanner),
+        ]);
         planner.create_physical_plan(plan, session).await
     }
 }
@@ -254,6 +394,9 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |at| at + 1);
     rules.insert(at, Arc::new(PushThroughAsOf));
+    let at = rules.iter().position(|rule| rule.name() == "replace_distinct_aggregate").unwrap_or(0);
+    rules.insert(at, Arc::new(UseLatest));
+    rules.insert(at, Arc::new(FillGaps));
     rules
 }
 
@@ -266,6 +409,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     };
     put_before("aggregate_statistics", Arc::new(KnowExtents));
     put_before("EnsureRequirements", Arc::new(UseTimeOrder));
+    rules.push(Arc::new(PauseInJoins));
     rules
 }
 

@@ -1,11 +1,23 @@
 //! The streams that a query reads, all as of one moment.
 
 use crate::error::Error;
+use crate::live::Slice;
 use crate::open::OpenStream;
 use crate::options::Options;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_engine::Database;
+
+/// Whether a user may read a stream.
+#[derive(Clone)]
+pub(crate) struct MayRead(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl fmt::Debug for MayRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MayRead")
+    }
+}
 
 /// The streams of a database as one query sees them. A stream is opened when the query first names it. Where the streams end is noted
 /// for all of them together, by [`Snapshot::fix`]; for one that is opened later, when it is first read.
@@ -15,17 +27,40 @@ pub(crate) struct Snapshot {
     options: Options,
     /// Names of all streams.
     names: Vec<String>,
+    /// A stream of which only messages from these sequence numbers on are seen.
+    from: Option<(String, Vec<u64>)>,
+    /// Whether streams are read in order.
+    in_order: bool,
     open: Mutex<BTreeMap<String, Arc<OpenStream>>>,
 }
 
 impl Snapshot {
-    /// The present streams of a database; none is open.
+    /// The present streams of a database, as far as they may be read, for a query on a slice of them; none is open.
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn new(db: &Database, options: &Options) -> Result<Self, Error> {
+    pub fn new(
+        db: &Database,
+        options: &Options,
+        may_read: Option<&MayRead>,
+        slice: &Slice,
+    ) -> Result<Self, Error> {
         let (db, options) = (db.clone(), options.clone());
-        Ok(Self { names: db.streams()?, db, options, open: Mutex::default() })
+        let mut names = db.streams()?;
+        if let Some(MayRead(may_read)) = may_read {
+            names.retain(|name| may_read(name));
+        }
+        let from = match slice {
+            Slice::From(from) => from.clone(),
+            Slice::Times(..) => None,
+        };
+        let in_order = options.live && matches!(slice, Slice::From(_));
+        Ok(Self { names, db, options, from, in_order, open: Mutex::default() })
+    }
+
+    /// Names of the streams that are open.
+    pub fn open_names(&self) -> Vec<String> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// Names of all streams.
@@ -53,7 +88,8 @@ impl Snapshot {
             return Ok(found.clone());
         }
         let stream = self.db.stream(name)?;
-        let new = Arc::new(OpenStream::new(stream, self.options.clone()));
+        let from = self.from.as_ref().filter(|(part, _)| part == name).map(|(_, from)| from.clone());
+        let new = Arc::new(OpenStream::new(stream, self.options.clone(), from, self.in_order));
         open.insert(name.into(), new.clone());
         Ok(new)
     }

@@ -53,16 +53,7 @@ pub fn write(
 /// # Errors
 /// When it names none.
 pub fn decimals(text: &str) -> Result<Decimals, String> {
-    let wrong = || format!("{text:?} is none of float, raw, and digits and scale such as 18,4");
-    match text {
-        "float" => Ok(Decimals::Float64),
-        "raw" => Ok(Decimals::Raw),
-        _ => {
-            let (precision, scale) = text.split_once(',').ok_or_else(wrong)?;
-            let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
-            Ok(Decimals::Decimal128 { precision: number(precision)?, scale: number(scale)? })
-        }
-    }
+    text.parse()
 }
 
 fn failure(error: impl Display) -> Failure {

@@ -1,7 +1,7 @@
 //! `tapedb sql`: queries from the command line, from files and from pipes, in every format.
 
-use crate::support::{Place, Run, end};
-use std::io::Write;
+use crate::support::{Place, Run, end, signal};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 /// A place with 2,000 bars, half of them sealed.
@@ -80,4 +80,34 @@ fn errors_have_one_line_and_exit_codes() {
     assert!(sql(&place, "--max-rows 5", "SELECT * FROM bars").bad(1).contains("more than 5 rows"));
     assert!(sql(&place, "--decimals 99,1", "SELECT * FROM bars").bad(2).contains("99"));
     assert!(sql(&place, "--output csv", "SELECT 1; SELECT 1 / 0").out.starts_with("Int64(1)\n1\n"));
+}
+
+#[test]
+fn live_queries_of_sql_go_on_until_they_are_interrupted() {
+    let place = place();
+    let query = "SELECT time, symbol, close FROM bars WHERE volume % 2 = 0";
+    let mut child = place.start(place.command("sql --live").arg(query));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("time,symbol,close"));
+    let history =
+        sql(&place, "--output csv --no-header", &format!("{query} ORDER BY time")).good().lines().count();
+    let mut seen: Vec<String> = lines.by_ref().take(history).collect();
+    place.run("generate --stream bars --kind bars --messages 1k --interval 1s --seed 2").good();
+    let mut all: Vec<String> =
+        sql(&place, "--output csv --no-header", query).good().lines().map(Into::into).collect();
+    assert!(all.len() > history);
+    seen.extend(lines.by_ref().take(all.len() - history));
+    signal(&child, "INT");
+    assert_eq!(lines.next(), None);
+    let run = end(child);
+    assert_eq!((run.code, run.err.as_str()), (130, ""));
+    seen.sort();
+    all.sort();
+    assert_eq!(seen, all);
+
+    let refused = sql(&place, "--live", "SELECT symbol FROM bars ORDER BY symbol").bad(2);
+    assert!(refused.contains("ORDER BY cannot run live"), "{refused}");
+    assert!(sql(&place, "--live --max-rows 5", query).bad(2).contains("--max-rows"));
+    assert!(sql(&place, "--live --output table", query).bad(2).contains("--output csv"));
+    assert_eq!(sql(&place, "--lateness 1s", query).code, 2);
 }

@@ -98,7 +98,7 @@ impl AggregateUDFImpl for CheckedSum {
 }
 
 /// The error of a sum that does not fit.
-fn overflow<T>(ty: &DataType) -> Result<T> {
+pub(super) fn overflow<T>(ty: &DataType) -> Result<T> {
     exec_err!(
         "a sum does not fit its type, {ty}; sum up a wider type, such as sum(CAST(x AS DECIMAL(38, 0))) or sum(CAST(x AS DOUBLE))"
     )
@@ -207,7 +207,7 @@ impl Accumulator for Total {
 }
 
 /// Whether a decimal has at most so many digits.
-fn fits(units: i128, precision: u8) -> bool {
+pub(super) fn fits(units: i128, precision: u8) -> bool {
     units.unsigned_abs() < 10u128.pow(u32::from(precision).min(38))
 }
 

@@ -1,13 +1,16 @@
 //! The operator of an as-of join.
 
+use super::input::Input;
 use super::last::Last;
+use super::last_of_symbols::LastOfSymbols;
 use super::next::NextRows;
 use super::node::{AsOf, Direction, Match, describe};
-use super::sides::{Joining, Side};
+use super::output::nothing_of;
+use super::sides::{Begun, Joining, Origin, Side};
+use super::window::{self, Around};
+use crate::scan::Scan;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -15,13 +18,16 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, LexRequirement, OrderingRequirements, PhysicalExprRef,
     PhysicalSortExpr,
 };
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties,
@@ -46,6 +52,9 @@ impl ExtensionPlanner for AsOfPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(join) = node.as_any().downcast_ref::<Around>() {
+            return window::plan_extension(planner, join, inputs, session, context).map(Some);
+        }
         let Some(join) = node.as_any().downcast_ref::<AsOf>() else { return Ok(None) };
         let [left, right] = inputs else {
             return datafusion::common::internal_err!("an as-of join has two inputs");
@@ -57,19 +66,28 @@ impl ExtensionPlanner for AsOfPlanner {
                 input: left.clone(),
                 time: of_left(&join.times.0)?,
                 keys: join.keys.iter().map(|(key, _)| of_left(key)).collect::<Result<_>>()?,
+                ties: join.ties.0.iter().map(of_left).collect::<Result<_>>()?,
             },
             Side {
                 input: right.clone(),
                 time: of_right(&join.times.1)?,
                 keys: join.keys.iter().map(|(_, key)| of_right(key)).collect::<Result<_>>()?,
+                ties: join.ties.1.iter().map(of_right).collect::<Result<_>>()?,
             },
         ];
-        let schema = node.schema().inner().clone();
-        Ok(Some(Arc::new(AsOfExec::new(sides, join.matching, join.is_inner, schema))))
+        let [left, mut right] = sides;
+        if let Some(scan) = by_symbol(&right, join.matching) {
+            right.input = scan;
+        }
+        let lefts = (0..left.input.schema().fields().len()).map(Origin::Left);
+        let rights = (0..right.input.schema().fields().len()).map(Origin::Right);
+        let (matching, is_inner, schema) = (join.matching, join.is_inner, node.schema().inner().clone());
+        let joining = Joining { matching, is_inner, output: lefts.chain(rights).collect(), schema };
+        Ok(Some(Arc::new(AsOfExec::new([left, right], joining))))
     }
 }
 
-/// Joins two inputs that are in the order of time.
+/// Joins two inputs: the left one is in the order of time, and so is the right one unless it can be read by symbol.
 #[derive(Debug)]
 pub(crate) struct AsOfExec {
     /// Left and right.
@@ -80,10 +98,9 @@ pub(crate) struct AsOfExec {
 }
 
 impl AsOfExec {
-    fn new(sides: [Side; 2], matching: Match, is_inner: bool, schema: SchemaRef) -> Self {
-        let mut equivalence = EquivalenceProperties::new(schema.clone());
-        // The columns of the left side are the first ones: an order by them is one of the output.
-        if let Some(order) = LexOrdering::new([by_time(&sides[0].time)]) {
+    fn new(sides: [Side; 2], joining: Joining) -> Self {
+        let mut equivalence = EquivalenceProperties::new(joining.schema.clone());
+        if let Some(order) = order_of(&sides[0], &joining) {
             equivalence.add_ordering(order);
         }
         let properties = PlanProperties::new(
@@ -92,13 +109,64 @@ impl AsOfExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        let joining = Joining { matching, is_inner, schema };
         Self { sides, joining, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// The scan on the right side, if the join reads it by symbol.
+    fn scan_by_symbol(&self) -> Option<&Scan> {
+        scan_of(&self.sides[1].input).filter(|scan| scan.is_by_symbol())
+    }
+
+    fn start(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rows> {
+        let memory = MemoryConsumer::new("AsOfJoin").register(context.memory_pool());
+        let [left, right] = &self.sides;
+        let left_rows = left.input.execute(partition, context.clone())?;
+        if let Some(scan) = self.scan_by_symbol() {
+            let (columns, joining) = self.joining.of_fewer_columns();
+            let nothing = nothing_of(right)?.project(&columns)?;
+            let left = Input::new(left, left_rows);
+            let rows = scan.by_symbol(&columns)?;
+            return Ok(Rows::OfSymbols(LastOfSymbols::new(left, rows, joining, nothing, memory)));
+        }
+        let inputs = [left_rows, right.input.execute(partition, context)?];
+        let begun = Begun::new(&self.sides, inputs, &self.joining, memory)?;
+        Ok(match self.joining.matching.direction {
+            Direction::Backward => Rows::Last(Last::new(begun)),
+            _ => Rows::Next(NextRows::new(begun)),
+        })
     }
 }
 
-fn by_time(time: &PhysicalExprRef) -> PhysicalSortExpr {
-    PhysicalSortExpr::new(time.clone(), SortOptions { descending: false, nulls_first: false })
+/// The scan that an input is.
+fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&Scan> {
+    match input.downcast_ref::<CooperativeExec>() {
+        Some(cooperative) => scan_of(cooperative.input()),
+        None => input.downcast_ref::<Scan>(),
+    }
+}
+
+/// The right side as a scan by symbol, if it is a table whose column `time` is compared, backwards, for equal symbols.
+fn by_symbol(right: &Side, matching: Match) -> Option<Arc<dyn ExecutionPlan>> {
+    let [key] = &right.keys[..] else { return None };
+    let scan = scan_of(&right.input)?;
+    let column = |expr: &PhysicalExprRef| expr.downcast_ref::<Column>().map(Column::index);
+    let is_plain = scan.is_time(column(&right.time)?) && scan.is_symbol(column(key)?);
+    if matching.direction != Direction::Backward || !is_plain {
+        return None;
+    }
+    Some(Arc::new(scan.to_be_by_symbol()?))
+}
+
+/// The order of the result: that of the left side, as far as the result has its columns.
+fn order_of(left: &Side, joining: &Joining) -> Option<LexOrdering> {
+    let place = |ordered: &PhysicalSortExpr| {
+        let column = ordered.expr.downcast_ref::<Column>()?;
+        let place = joining.output.iter().position(|origin| *origin == Origin::Left(column.index()))?;
+        let expr = Arc::new(Column::new(joining.schema.field(place).name(), place));
+        Some(PhysicalSortExpr::new(expr, ordered.options))
+    };
+    let order = left.order()?;
+    LexOrdering::new(order.iter().map_while(place))
 }
 
 impl DisplayAs for AsOfExec {
@@ -129,22 +197,22 @@ impl ExecutionPlan for AsOfExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        let required = |side: &Side| {
-            let order = LexOrdering::new([by_time(&side.time)])?;
-            Some(OrderingRequirements::new(LexRequirement::from(order)))
-        };
-        self.sides.iter().map(required).collect()
+        let required = |side: &Side| Some(OrderingRequirements::new(LexRequirement::from(side.order()?)));
+        let [left, right] = &self.sides;
+        let of_right = if self.scan_by_symbol().is_some() { None } else { required(right) };
+        vec![required(left), of_right]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true, false]
+        // Otherwise DataFusion replaces the order that is required of the left side by one that is required of the result.
+        vec![self.sides[0].ties.is_empty(), false]
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&PhysicalExprRef) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for expr in self.sides.iter().flat_map(|side| std::iter::once(&side.time).chain(&side.keys)) {
+        for expr in self.sides.iter().flat_map(Side::exprs) {
             if f(expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
@@ -158,20 +226,26 @@ impl ExecutionPlan for AsOfExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut sides = self.sides.clone();
         sides.iter_mut().zip(children).for_each(|(side, input)| side.input = input);
-        let Joining { matching, is_inner, schema } = &self.joining;
-        Ok(Arc::new(Self::new(sides, *matching, *is_inner, schema.clone())))
+        Ok(Arc::new(Self::new(sides, self.joining.clone())))
+    }
+
+    /// Columns that are not in the result are not put together.
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let column = |projected: &ProjectionExpr| projected.expr.downcast_ref::<Column>().map(Column::index);
+        let Some(columns) = projection.expr().iter().map(column).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let output = columns.into_iter().map(|column| self.joining.output[column]).collect();
+        let joining = Joining { output, schema: projection.schema(), ..self.joining.clone() };
+        Ok(Some(Arc::new(Self::new(self.sides.clone(), joining))))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let reservation = MemoryConsumer::new("AsOfJoin").register(context.memory_pool());
+        let rows = self.start(partition, context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let [left, right] = &self.sides;
-        let inputs =
-            [left.input.execute(partition, context.clone())?, right.input.execute(partition, context)?];
-        let rows = match self.joining.matching.direction {
-            Direction::Backward => Rows::Last(Last::new(&self.sides, inputs, &self.joining, reservation)?),
-            _ => Rows::Next(NextRows::new(&self.sides, inputs, &self.joining, reservation)?),
-        };
         let batches = stream::try_unfold((rows, metrics), |(mut rows, metrics)| async move {
             let next = rows.next().await?;
             Ok(next.map(|batch| {
@@ -190,6 +264,7 @@ impl ExecutionPlan for AsOfExec {
 /// A running join.
 enum Rows {
     Last(Last),
+    OfSymbols(LastOfSymbols),
     Next(NextRows),
 }
 
@@ -197,6 +272,7 @@ impl Rows {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self {
             Self::Last(last) => last.next().await,
+            Self::OfSymbols(last) => last.next().await,
             Self::Next(next) => next.next().await,
         }
     }

@@ -45,12 +45,17 @@ impl Keys {
     pub fn new(types: &[DataType]) -> Result<Self> {
         Ok(match types {
             [] => Self::All,
-            [DataType::Utf8View] => Self::Texts(Texts::default()),
+            [DataType::Utf8View] => Self::of_texts(),
             types => {
                 let fields = types.iter().map(|ty| SortField::new(ty.clone())).collect();
                 Self::Rows { converter: RowConverter::new(fields)?, numbers: HashMap::new() }
             }
         })
+    }
+
+    /// Numbers of texts.
+    pub fn of_texts() -> Self {
+        Self::Texts(Texts::default())
     }
 
     /// Replaces `out` by the numbers of rows. Keys without a number get one.

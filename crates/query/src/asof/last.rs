@@ -5,14 +5,12 @@
 
 use super::input::{Input, Rows};
 use super::keys::{Keys, NONE};
-use super::output::{bytes_of, joined, nothing_of, types_of};
-use super::sides::{Joining, Side};
-use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use super::output::{bytes_of, joined, without_others};
+use super::sides::{Begun, Joining};
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::compute::interleave;
 use datafusion::error::Result;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use std::sync::Arc;
 
 /// Batches that are held before rows are copied.
 const HELD: usize = 16;
@@ -50,26 +48,21 @@ struct Place {
 const NOTHING: Place = Place { time: i64::MIN, batch: 0, row: 0 };
 
 impl Last {
-    /// # Errors
-    /// When keys have no order.
-    pub fn new(
-        sides: &[Side; 2],
-        [left, right]: [SendableRecordBatchStream; 2],
-        joining: &Joining,
-        memory: MemoryReservation,
-    ) -> Result<Self> {
-        Ok(Self {
-            left: Input::new(&sides[0], left),
-            right: Input::new(&sides[1], right),
-            joining: joining.clone(),
-            keys: Keys::new(&types_of(&sides[1])?)?,
+    /// A join of which nothing has been read.
+    pub fn new(begun: Begun) -> Self {
+        let Begun { left, right, joining, keys, nothing, memory } = begun;
+        Self {
+            left,
+            right,
+            joining,
+            keys,
             rows: None,
-            held: vec![nothing_of(&sides[1])?],
+            held: vec![nothing],
             last: Vec::new(),
             current: None,
             is_right_over: false,
             memory,
-        })
+        }
     }
 
     /// The next batch; `None`: that was all.
@@ -167,11 +160,7 @@ impl Last {
         }
         let copy = |column: usize| {
             let arrays: Vec<&dyn Array> = self.held.iter().map(|batch| &**batch.column(column)).collect();
-            // Long texts are copied, so that they do not hold the batches that they were in.
-            interleave(&arrays, &indices).map(|copied| match copied.as_string_view_opt() {
-                Some(texts) => Arc::new(texts.gc()),
-                None => copied,
-            })
+            interleave(&arrays, &indices).map(without_others)
         };
         let columns =
             (0..self.held[0].num_columns()).map(copy).collect::<std::result::Result<Vec<_>, _>>()?;

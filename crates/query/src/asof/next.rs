@@ -7,11 +7,10 @@
 use super::input::{Input, Rows};
 use super::keys::{Keys, NONE};
 use super::node::Direction;
-use super::output::{joined, nothing_of, types_of};
-use super::sides::{Joining, Side};
+use super::output::joined;
+use super::sides::{Begun, Joining};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::Result;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -77,20 +76,15 @@ struct Queue {
 }
 
 impl NextRows {
-    /// # Errors
-    /// When keys have no order.
-    pub fn new(
-        sides: &[Side; 2],
-        [left, right]: [SendableRecordBatchStream; 2],
-        joining: &Joining,
-        memory: MemoryReservation,
-    ) -> Result<Self> {
-        Ok(Self {
-            left: Input::new(&sides[0], left),
-            right: Input::new(&sides[1], right),
-            joining: joining.clone(),
-            keys: Keys::new(&types_of(&sides[1])?)?,
-            nothing: nothing_of(&sides[1])?,
+    /// A join of which nothing has been read.
+    pub fn new(begun: Begun) -> Self {
+        let Begun { left, right, joining, keys, nothing, memory } = begun;
+        Self {
+            left,
+            right,
+            joining,
+            keys,
+            nothing,
             waiting: VecDeque::new(),
             first: 0,
             held: BTreeMap::new(),
@@ -102,7 +96,7 @@ impl NextRows {
             recent: Vec::new(),
             recent_time: i64::MIN,
             memory,
-        })
+        }
     }
 
     /// The next batch; `None`: that was all.

@@ -46,6 +46,8 @@ pub(crate) struct AsOf {
     pub keys: Vec<(Expr, Expr)>,
     /// The times, of the same type.
     pub times: (Expr, Expr),
+    /// What orders rows of the same time, of each side; none: they are read in the order of the stream.
+    pub ties: (Vec<Expr>, Vec<Expr>),
     pub matching: Match,
     /// Whether rows of the left side without a match are left out.
     pub is_inner: bool,
@@ -59,12 +61,14 @@ impl AsOf {
         (left, right): (LogicalPlan, LogicalPlan),
         keys: Vec<(Expr, Expr)>,
         times: (Expr, Expr),
+        ties: (Vec<Expr>, Vec<Expr>),
         matching: Match,
         is_inner: bool,
     ) -> Result<Self> {
         let join_type = if is_inner { JoinType::Inner } else { JoinType::Left };
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &join_type)?);
-        Ok(Self { left: Arc::new(left), right: Arc::new(right), keys, times, matching, is_inner, schema })
+        let (left, right) = (Arc::new(left), Arc::new(right));
+        Ok(Self { left, right, keys, times, ties, matching, is_inner, schema })
     }
 
     /// The same join of other sides.
@@ -72,7 +76,8 @@ impl AsOf {
     /// # Errors
     /// As [`AsOf::new`].
     pub fn of(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
-        Self::new((left, right), self.keys.clone(), self.times.clone(), self.matching, self.is_inner)
+        let (keys, times, ties) = (self.keys.clone(), self.times.clone(), self.ties.clone());
+        Self::new((left, right), keys, times, ties, self.matching, self.is_inner)
     }
 }
 
@@ -82,6 +87,7 @@ impl Hash for AsOf {
         self.right.hash(state);
         self.keys.hash(state);
         self.times.hash(state);
+        self.ties.hash(state);
         self.matching.hash(state);
         self.is_inner.hash(state);
     }
@@ -108,7 +114,8 @@ impl UserDefinedLogicalNodeCore for AsOf {
 
     fn expressions(&self) -> Vec<Expr> {
         let keys = self.keys.iter().flat_map(|(left, right)| [left.clone(), right.clone()]);
-        [self.times.0.clone(), self.times.1.clone()].into_iter().chain(keys).collect()
+        let ties = self.ties.0.iter().chain(&self.ties.1).cloned();
+        [self.times.0.clone(), self.times.1.clone()].into_iter().chain(keys).chain(ties).collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,8 +131,10 @@ impl UserDefinedLogicalNodeCore for AsOf {
         let (Some(times), Some(right), Some(left)) = (pair(), inputs.pop(), inputs.pop()) else {
             return datafusion::common::internal_err!("an as-of join needs two times and two inputs");
         };
-        let keys = std::iter::from_fn(pair).collect();
-        Self::new((left, right), keys, times, self.matching, self.is_inner)
+        let keys = std::iter::from_fn(pair).take(self.keys.len()).collect();
+        let lefts = exprs.by_ref().take(self.ties.0.len()).collect();
+        let ties = (lefts, exprs.collect());
+        Self::new((left, right), keys, times, ties, self.matching, self.is_inner)
     }
 
     fn necessary_children_exprs(&self, columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -1,6 +1,6 @@
 //! Puts the rows of both sides of an as-of join together.
 
-use super::sides::{Joining, Side};
+use super::sides::{Joining, Origin, Side};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
@@ -42,6 +42,14 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> Result<usize> {
     batch.columns().iter().map(size).sum()
 }
 
+/// A copied column without the bytes of others that long texts share with it: they would be held as long as it is.
+pub(super) fn without_others(copied: ArrayRef) -> ArrayRef {
+    match copied.as_string_view_opt() {
+        Some(texts) => Arc::new(texts.gc()),
+        None => copied,
+    }
+}
+
 /// Rows of the left side, each with the row of the held batches that belongs to it: its batch and its place there. The first batch
 /// is [`nothing_of`].
 ///
@@ -54,18 +62,25 @@ pub(super) fn joined(
     joining: &Joining,
 ) -> Result<RecordBatch> {
     let mut left = left.clone();
-    if joining.is_inner && places.iter().any(|place| place.0 == 0) {
+    let mut has_nothing = places.iter().any(|place| place.0 == 0);
+    if joining.is_inner && has_nothing {
         let rows = (0..).zip(&places).filter(|(_, place)| place.0 > 0).map(|(row, _)| row);
         left = take_record_batch(&left, &UInt32Array::from_iter_values(rows))?;
         places.retain(|place| place.0 > 0);
+        has_nothing = false;
     }
-    let rights = held[0].num_columns();
-    let right = (0..rights).map(|column| {
-        let arrays: Vec<&dyn Array> = held.iter().map(|batch| &**batch.column(column)).collect();
-        interleave(&arrays, &places)
-    });
-    let columns = left.columns().iter().cloned().map(Ok).chain(right);
-    let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+    // Without the row of nulls columns have no nulls to be looked at, if they had none.
+    let first = usize::from(!has_nothing && held.len() > 1);
+    places.iter_mut().for_each(|place| place.0 -= first);
+    let column = |origin: &Origin| match origin {
+        Origin::Left(column) => Ok(left.column(*column).clone()),
+        Origin::Right(column) => {
+            let arrays: Vec<&dyn Array> =
+                held[first..].iter().map(|batch| &**batch.column(*column)).collect();
+            interleave(&arrays, &places)
+        }
+    };
+    let columns = joining.output.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
     Ok(RecordBatch::try_new_with_options(joining.schema.clone(), columns, &options)?)
 }

@@ -2,6 +2,8 @@
 
 use super::node::{AsOf, Direction, Match};
 use super::syntax::is_asof;
+use super::ties;
+use super::window;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
@@ -57,7 +59,7 @@ struct Conditions {
     others: Vec<Expr>,
 }
 
-fn wrong<T>(what: impl Into<String>) -> Result<T> {
+pub(super) fn wrong<T>(what: impl Into<String>) -> Result<T> {
     Err(DataFusionError::Plan(what.into()))
 }
 
@@ -73,6 +75,11 @@ fn plan(
     let schema = left.schema().join(right.schema())?;
     let sides = (left.schema().clone(), right.schema().clone());
     let sides = (&*sides.0, &*sides.1);
+    if let JoinOperator::AsOf { match_condition, constraint } = &operator
+        && let Some(function) = window::relation::function(match_condition)
+    {
+        return window::relation::plan((left, right), function, constraint.clone(), context);
+    }
     let mut found = Conditions::default();
     let (constraint, is_inner) = match operator {
         JoinOperator::AsOf { match_condition, constraint } => {
@@ -131,7 +138,8 @@ fn plan(
     let keys =
         found.keys.into_iter().map(|(left, right)| common(left, right, sides)).collect::<Result<Vec<_>>>()?;
     let matching = Match { direction, strict, tolerance };
-    let node = Arc::new(AsOf::new((left, right), keys, times, matching, is_inner)?);
+    let ties = (ties::of(&left, &times.0)?, ties::of(&right, &times.1)?);
+    let node = Arc::new(AsOf::new((left, right), keys, times, ties, matching, is_inner)?);
     let plan = LogicalPlan::Extension(Extension { node });
     if using.is_empty() {
         return Ok(plan);
@@ -142,6 +150,33 @@ fn plan(
     let is_kept = |index: usize| index < lefts || !using.contains(schema.field(index).name());
     let kept = schema.columns().into_iter().enumerate().filter(|(index, _)| is_kept(*index));
     LogicalPlanBuilder::from(plan).project(kept.map(|(_, column)| Expr::Column(column)))?.build()
+}
+
+/// The equal keys that a constraint states, which states nothing else.
+///
+/// # Errors
+/// When it does, or when they are not columns of both sides.
+pub(super) fn keys_of(
+    constraint: JoinConstraint,
+    (schema, sides): (&DFSchema, (&DFSchema, &DFSchema)),
+    context: &mut dyn RelationPlannerContext,
+) -> Result<Vec<(Expr, Expr)>> {
+    let mut found = Conditions::default();
+    match constraint {
+        JoinConstraint::On(condition) => {
+            for part in conjuncts(condition) {
+                found.add_match(part, (schema, sides), context)?;
+            }
+        }
+        JoinConstraint::Using(_) => return wrong("this join has no USING; write ON t.symbol = q.symbol"),
+        JoinConstraint::None => {}
+        JoinConstraint::Natural => return wrong(format!("an as-of join names its columns; {HELP}")),
+    }
+    match (found.times, found.others.pop()) {
+        (None, None) => found.keys.into_iter().map(|(left, right)| common(left, right, sides)).collect(),
+        (Some(_), _) => wrong("ON has equal keys; the condition about times is in MATCH_CONDITION"),
+        (None, Some(other)) => wrong(format!("ON has equal keys, and {other} is none; put it into WHERE")),
+    }
 }
 
 impl Conditions {
@@ -214,7 +249,7 @@ impl Conditions {
 }
 
 /// The parts of a condition that are connected by AND.
-fn conjuncts(condition: Ast) -> Vec<Ast> {
+pub(super) fn conjuncts(condition: Ast) -> Vec<Ast> {
     match condition {
         Ast::BinaryOp { left, op: BinaryOperator::And, right } => {
             let mut parts = conjuncts(*left);
@@ -241,14 +276,14 @@ fn nearest(part: &Ast) -> Option<Vec<Ast>> {
 }
 
 #[derive(PartialEq)]
-enum Side {
+pub(super) enum Side {
     Left,
     Right,
     Other,
 }
 
 /// The side that all columns of an expression are of.
-fn side(expr: &Expr, (left, right): (&DFSchema, &DFSchema)) -> Side {
+pub(super) fn side(expr: &Expr, (left, right): (&DFSchema, &DFSchema)) -> Side {
     let columns = expr.column_refs();
     let are_in = |schema: &DFSchema| columns.iter().all(|column| schema.has_column(column));
     match columns.is_empty() {
@@ -260,7 +295,7 @@ fn side(expr: &Expr, (left, right): (&DFSchema, &DFSchema)) -> Side {
 }
 
 /// An expression that is a time and a constant before or after it: the time, and the nanoseconds after it.
-fn shift(expr: &Expr) -> Option<(&Expr, i64)> {
+pub(super) fn shift(expr: &Expr) -> Option<(&Expr, i64)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     match op {
         Operator::Plus => Some((left, constant(right).ok()?)),
@@ -304,7 +339,7 @@ fn tolerance(expr: &Expr, (left, right): (&Expr, &Expr), direction: Direction) -
 }
 
 /// Nanoseconds of an interval, or a number.
-fn constant(expr: &Expr) -> Result<i64> {
+pub(super) fn constant(expr: &Expr) -> Result<i64> {
     let value = match expr {
         Expr::Literal(value, _) => value,
         _ => {
@@ -334,7 +369,7 @@ fn constant(expr: &Expr) -> Result<i64> {
 }
 
 /// A tolerance in the units of the times.
-fn in_units(nanoseconds: i64, ty: &DataType) -> i64 {
+pub(super) fn in_units(nanoseconds: i64, ty: &DataType) -> i64 {
     match ty {
         DataType::Timestamp(TimeUnit::Second, _) => nanoseconds.div_euclid(1_000_000_000),
         DataType::Timestamp(TimeUnit::Millisecond, _) => nanoseconds.div_euclid(1_000_000),
@@ -343,7 +378,7 @@ fn in_units(nanoseconds: i64, ty: &DataType) -> i64 {
     }
 }
 
-fn check_times(ty: &DataType) -> Result<()> {
+pub(super) fn check_times(ty: &DataType) -> Result<()> {
     match ty {
         DataType::Timestamp(..) | DataType::Int64 => Ok(()),
         other => wrong(format!(
@@ -353,7 +388,7 @@ fn check_times(ty: &DataType) -> Result<()> {
 }
 
 /// Both expressions in one type. Integers are wide: what is compared as times is 64 bits.
-fn common(left: Expr, right: Expr, sides: (&DFSchema, &DFSchema)) -> Result<(Expr, Expr)> {
+pub(super) fn common(left: Expr, right: Expr, sides: (&DFSchema, &DFSchema)) -> Result<(Expr, Expr)> {
     let (a, b) = (left.get_type(sides.0)?, right.get_type(sides.1)?);
     let Some(ty) = comparison_coercion(&a, &b) else {
         return wrong(format!("{left} and {right} cannot be compared: they are {a} and {b}"));

@@ -3,6 +3,7 @@
 //! The parser has the first form. In the second one `ASOF` becomes `GLOBAL`, a word that the parser accepts before any join and that means
 //! nothing else here.
 
+use super::window;
 use datafusion::sql::sqlparser::ast::{
     Join, JoinOperator, Select, Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
@@ -19,6 +20,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
     let mut tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location()?;
     let mut at = 0;
     while at < tokens.len() {
+        window::syntax::replace(&mut tokens, at)?;
         if is_word(&tokens[at], "ASOF") {
             replace(&mut tokens, at)?;
         } else if is_word(&tokens[at], "GLOBAL")
@@ -95,7 +97,7 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
 }
 
 /// The unquoted word there, in capital letters; empty: there is another token.
-fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
+pub(super) fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
     match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_uppercase(),
         _ => String::new(),
@@ -103,7 +105,7 @@ fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
 }
 
 /// The place of the next token that is no space and no comment.
-fn next(tokens: &[TokenWithSpan], at: usize) -> usize {
+pub(super) fn next(tokens: &[TokenWithSpan], at: usize) -> usize {
     let rest = tokens.iter().skip(at + 1);
     at + 1 + rest.take_while(|token| matches!(token.token, Token::Whitespace(_))).count()
 }

@@ -107,6 +107,10 @@ fn conditions_are_where_they_may_be() {
     assert_eq!(plan.matches("last=1970").count(), 2, "{plan}");
     assert!(!plan.contains("Sort") && !plan.contains("Filter"), "{plan}");
     assert_eq!(place.rows(&query), ["1|12", "3|12", "5|14"]);
+    // A table is read by symbol, other right sides by time.
+    assert_eq!((plan.matches("order=symbol").count(), plan.matches("order=time").count()), (1, 1), "{plan}");
+    let plan = place.plan(&query.replace("JOIN q ", "JOIN (SELECT * FROM q WHERE x > 0) q "));
+    assert_eq!(plan.matches("order=time").count(), 2, "{plan}");
     // The last quote counts, not the last one that is wanted.
     let query = format!("SELECT t.x, q.x {join} WHERE q.x < 14 ORDER BY t.time");
     assert_eq!(place.rows(&query), ["1|12", "3|12"]);
@@ -326,6 +330,56 @@ fn memory_is_for_keys_and_not_for_rows() {
         "SELECT t.x, q.note FROM t ASOF JOIN q MATCH_CONDITION (t.time >= q.time) ON t.symbol = q.symbol";
     let rows = rows_of(sql.query(query).unwrap()).unwrap();
     assert_eq!(rows, ["1|a note of message number 299999", "2|a note of message number 299997"]);
+}
+
+/// The times are fields, so that rows are sorted: many are the same, and the last one in the order of the stream counts.
+#[test]
+fn ties_after_a_sort_are_in_the_order_of_the_stream() {
+    use tapedb_codec::{Record, SchemaBuilder};
+    use tapedb_schema::Timestamp;
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    struct Row {
+        at: i64,
+        n: i64,
+    }
+    let place = Place::new();
+    let schema = SchemaBuilder::new().with::<Row>().finish();
+    let stream = place.db.create_stream("r", schema, Default::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    const ROWS: i64 = 60_000;
+    let mut expected = std::collections::BTreeMap::<(i64, String), (i64, i64)>::new();
+    for n in 0..ROWS {
+        // Some are late: they are before others of the stream, though they arrived after these.
+        let time = if n % 1_000 == 0 { n / 2 } else { n };
+        let (at, symbol) = ((n * 7919) % 40, format!("S{}", n % 3));
+        loader.append(&symbol, Timestamp(time), &Row { at, n }).unwrap();
+        let last = expected.entry((at, symbol)).or_insert((time, n));
+        *last = (*last).max((time, n));
+    }
+    loader.close().unwrap();
+    let lefts: Vec<String> =
+        expected.keys().map(|(at, _)| format!(r#"{{"$type": "L", "at": {at}}}"#)).collect();
+    let lefts: Vec<_> =
+        expected.keys().zip(&lefts).map(|((_, symbol), text)| (1, symbol.as_str(), text.as_str())).collect();
+    place.stream("l", "message L { at: i64 }", &lefts);
+    let expected: Vec<String> = expected.values().map(|(_, n)| n.to_string()).collect();
+    for right in ["r", "(SELECT * FROM r WHERE n >= 0)", "(SELECT n, at, sequence AS s, time, symbol FROM r)"]
+    {
+        let query = format!(
+            "SELECT r.n FROM l ASOF JOIN {right} r MATCH_CONDITION (l.at >= r.at) ON l.symbol = r.symbol ORDER BY l.at, l.symbol"
+        );
+        for threads in [1, 3] {
+            let sql = place.sql_with(Options { threads: Some(threads), ..Options::default() });
+            assert_eq!(rows_of(sql.query(&query).unwrap()).unwrap(), expected, "{right}, {threads} threads");
+        }
+    }
+    // Rows of groups are in no stream: the one with the largest values counts.
+    let groups = "(SELECT at, symbol, n % 7 AS m, count(*) AS c FROM r GROUP BY at, symbol, n % 7)";
+    let query = format!(
+        "SELECT DISTINCT g.m FROM l ASOF JOIN {groups} g MATCH_CONDITION (l.at >= g.at) ON l.symbol = g.symbol ORDER BY 1"
+    );
+    assert_eq!(place.rows(&query), ["6"]);
 }
 
 /// Random rows, with late messages, ties and rare symbols: as a loop finds them, in the log and in segments. Of some rows so many have the

@@ -121,6 +121,18 @@ fn a_query_can_be_stopped() {
 }
 
 #[test]
+fn a_stopped_query_leaves_its_threads_to_others() {
+    let place = bars(1_000, true);
+    let sql = place.sql_with(Options { threads: Some(1), ..Options::default() });
+    for join in ["bars a, bars b, bars c, bars d", "bars a JOIN bars b ON a.n < b.n, bars c, bars d"] {
+        let mut rows = sql.query(&format!("SELECT count(*) FROM {join} WHERE a.n + d.n < 0")).unwrap();
+        assert!(matches!(rows.next_within(Duration::from_millis(50)).unwrap(), Next::Waiting));
+        drop(rows);
+        assert_eq!(rows_of(sql.query("SELECT count(*) FROM bars").unwrap()).unwrap(), ["1000"]);
+    }
+}
+
+#[test]
 fn parameters_take_the_type_that_they_are_compared_with() {
     let place = bars(100, true);
     let sql = place.sql();

@@ -1,9 +1,16 @@
 //! Queries on databases: one binary, so that DataFusion is linked once.
 
 mod asof;
+mod gaps;
 mod limits;
+mod live;
+mod markets;
 mod page;
 mod predicates;
+mod rivals;
+mod served;
 mod snapshot;
 mod support;
+mod tables;
 mod values;
+mod window;

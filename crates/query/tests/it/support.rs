@@ -72,7 +72,7 @@ pub fn rows_of(mut rows: Rows) -> Result<Vec<String>, Error> {
     Ok(lines)
 }
 
-fn lines_of(batch: &RecordBatch) -> Vec<String> {
+pub fn lines_of(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let columns: Vec<_> =
         batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();

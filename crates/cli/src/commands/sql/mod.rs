@@ -1,18 +1,20 @@
 //! `tapedb sql`: queries, from the command line, a script or a prompt.
 
 mod output;
+mod parameters;
 mod prompt;
 mod statements;
 
 use crate::args::DatabaseArgs;
 use crate::output::{Output, arrow};
+use clap::ValueEnum;
 use output::{Form, Writer};
 use prompt::Prompt;
 use statements::Statements;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tapedb_query::{Error, Next, Options, Parameters, Reason, Sql};
+use tapedb_query::{Error, Next, Options, Parameters, Place, Reason, Sql};
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
 /// Time between two checks for Ctrl-C.
@@ -40,9 +42,16 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     file: Option<PathBuf>,
 
-    /// Values of $1, $2, … in the query, in this order; texts, which take the type that they are compared with.
-    #[arg(long = "param", value_name = "VALUE", allow_hyphen_values = true)]
+    /// A value for $1, $2, … in the query, in this order, or NAME=VALUE for $NAME; a text, which takes the type that it is compared with.
+    ///
+    /// A value for a number that contains such an equals sign is given with its number: 1=a=b.
+    #[arg(long = "param", value_name = "[NAME=]VALUE", allow_hyphen_values = true)]
     params: Vec<String>,
+
+    /// Where a query on a server's database runs: nearest (on the server, if it runs queries), here (the data is read from the server)
+    /// or server.
+    #[arg(long, value_enum, value_name = "PLACE", default_value = "nearest")]
+    place: Where,
 
     /// Format of the output [default: the one of the name of --out; else table, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -81,6 +90,15 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     time_limit: Option<Duration>,
 
+    /// After history, go on with what arrives, until Ctrl-C: rows are printed as they come, by default as csv. Not every query can;
+    /// docs/SQL.md states which.
+    #[arg(long)]
+    live: bool,
+
+    /// How late messages may be: live groups and as-of joins wait so long for them, in the time of the messages, for example 500ms.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, requires = "live")]
+    lateness: Option<Duration>,
+
     /// Stop a query that has more rows.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     max_rows: Option<u64>,
@@ -93,9 +111,21 @@ Examples:
   tapedb sql --db demo.tape 'SHOW TABLES'
   tapedb sql --db demo.tape";
 
+/// Where a query runs.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// On the server, if it runs queries; otherwise here
+    Nearest,
+    /// Here: blocks and columns are read from the server
+    Here,
+    /// On the server
+    Server,
+}
+
 /// What runs queries and prints their rows.
 struct Runner<'a> {
     sql: Sql,
+    parameters: Parameters,
     args: &'a Args,
     form: Form,
     timing: bool,
@@ -109,11 +139,20 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if form == Form::Arrow && args.out.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("arrow is not for terminals; redirect the output, or use --out FILE"));
     }
+    if form == Form::Table && args.live {
+        return Err(Failure::usage(
+            "a live query has no end, and a table is printed at its end; use --output csv or json",
+        ));
+    }
+    if args.live && (args.time_limit.is_some() || args.max_rows.is_some()) {
+        return Err(Failure::usage("a live query has no end; leave out --time-limit and --max-rows"));
+    }
     let db = args.db.open_to_read()?;
     let sql = Sql::with_options(&db, args.options()?).map_err(failure)?;
     let text = args.text()?;
     let out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
-    let mut runner = Runner { sql, args: &args, form, timing: args.timing, out, ui };
+    let parameters = parameters::of(&args.params)?;
+    let mut runner = Runner { sql, parameters, args: &args, form, timing: args.timing, out, ui };
     let Some(text) = text else { return runner.converse() };
     let statements: Vec<&str> = Statements::new(&text).collect();
     if form == Form::Arrow && statements.len() > 1 {
@@ -157,6 +196,14 @@ impl Args {
             time_limit: self.time_limit,
             rows_max: self.max_rows,
             decimals: arrow::decimals(&self.decimals).map_err(Failure::usage)?,
+            place: match self.place {
+                Where::Nearest => Place::Nearest,
+                Where::Here => Place::Here,
+                Where::Server => Place::Server,
+            },
+            live: self.live,
+            lateness: self.lateness.unwrap_or_default(),
+            ..Options::default()
         })
     }
 
@@ -172,7 +219,8 @@ impl Args {
                 "the name of --out implies another format than --output; change one of them",
             )),
             (Some(form), _) | (None, Some(form)) => Ok(form),
-            (None, None) => Ok(if ui.json() { Form::Json } else { Form::Table }),
+            (None, None) if ui.json() => Ok(Form::Json),
+            (None, None) => Ok(if self.live { Form::Csv } else { Form::Table }),
         }
     }
 }
@@ -181,11 +229,7 @@ impl Runner<'_> {
     /// Runs one statement and prints its rows.
     fn run(&mut self, statement: &str) -> Result<(), Failure> {
         let start = Instant::now();
-        let parameters = match &self.args.params[..] {
-            [] => Parameters::default(),
-            values => Parameters::numbered(values.iter().map(String::as_str)),
-        };
-        let mut rows = self.sql.query_with(statement, &parameters).map_err(failure)?;
+        let mut rows = self.sql.query_with(statement, &self.parameters).map_err(failure)?;
         let mut writer = Writer::new(self.form, &rows.schema(), self.args.table_rows, !self.args.no_header)?;
         let mut count = 0u64;
         loop {
@@ -195,13 +239,21 @@ impl Runner<'_> {
                     writer.write(&batch, &mut self.out.buffer)?;
                     self.out.drain()?;
                 }
+                // What has come of a live query is not held back.
+                Next::Waiting if self.args.live => {
+                    self.out.flush()?;
+                }
                 Next::Waiting => {}
                 Next::End => break,
+            }
+            if self.args.live && self.ui.is_interrupted() {
+                break;
             }
             self.ui.check_interrupt()?;
         }
         writer.finish(&mut self.out.buffer)?;
         self.out.flush()?;
+        self.ui.check_interrupt()?;
         if self.timing {
             self.ui.note(&format!("{} rows in {:.3} s", ui::thousands(count), start.elapsed().as_secs_f64()));
         }

@@ -229,6 +229,8 @@ impl Args {
             ServerError::Config(error) => usage(error),
             error => Failure::new(error.to_string()),
         })?;
+        #[cfg(feature = "sql")]
+        server.serve_queries(queries(config, server.database())?);
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
         let awake = awake::keep(config.keep_awake)?;
@@ -276,6 +278,18 @@ impl Args {
         }
         Ok(config)
     }
+}
+
+/// What runs the queries of clients.
+#[cfg(feature = "sql")]
+fn queries(config: &Config, db: &Database) -> Result<Arc<tapedb_query::QueryService>, Failure> {
+    let options = tapedb_query::Options {
+        memory_bytes: config.limits.query_bytes_max,
+        disk_bytes: config.limits.query_disk_bytes_max,
+        ..Default::default()
+    };
+    let service = tapedb_query::QueryService::new(db, options);
+    service.map(Arc::new).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn usage(error: tapedb_server::ConfigError) -> Failure {

@@ -1,0 +1,321 @@
+//! Backwards, with a right side that is read by symbol: for each row of the left side the last row of the right side before it.
+//!
+//! Rows of a table are stored in blocks, by symbol and time within each. They are not brought into the order of time: each row of the left
+//! side looks for its place among the times of its symbol.
+//!
+//! Always true: all rows of the right side up to the time of the left side's row are in one of the held batches, and of each symbol the
+//! last of them that were looked at is `best`. When there are many batches, what has been joined is returned, and what is left of
+//! batches that the left side has passed is one row for each symbol: so what is held is a row for each symbol, and some batches.
+
+use super::input::{Input, Rows};
+use super::keys::{Keys, NONE};
+use super::output::{bytes_of, joined, without_others};
+use super::sides::Joining;
+use crate::reader::BySymbol;
+use crate::scan::BySymbolStream;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
+use datafusion::arrow::buffer::ScalarBuffer;
+use datafusion::arrow::compute::interleave;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use std::sync::Arc;
+
+/// Batches that are held before rows are copied; blocks have up to 65,535 rows.
+const HELD: usize = 4;
+
+/// For each so many keys one batch more is held.
+const KEYS_OF_BATCH: usize = 16_384;
+
+/// A backward join of a table by symbol.
+pub(super) struct LastOfSymbols {
+    left: Input,
+    right: BySymbolStream,
+    joining: Joining,
+    keys: Keys,
+    /// The batch of the left side that is being joined, and its next row.
+    rows: Option<(Rows, usize)>,
+    /// Batches of the right side. The first one has one row, of nulls.
+    held: Vec<Held>,
+    /// By the numbers of keys.
+    symbols: Vec<Symbol>,
+    /// Numbers of keys by the places of their names in the list of the right side.
+    numbers: Vec<u32>,
+    /// No row before this time is left to be read of the right side.
+    reached: i64,
+    is_right_over: bool,
+    memory: MemoryReservation,
+}
+
+/// A batch of the right side.
+struct Held {
+    batch: RecordBatch,
+    times: ScalarBuffer<i64>,
+    sequences: ScalarBuffer<u64>,
+    bytes: usize,
+}
+
+/// The rows of a symbol on the right side.
+#[derive(Default)]
+struct Symbol {
+    /// The last one that was looked at.
+    best: Option<Best>,
+    /// Those that were not, in held batches.
+    runs: Vec<Run>,
+}
+
+/// A row: the last one by time, of equal times by sequence number.
+#[derive(Debug, Clone, Copy)]
+struct Best {
+    time: i64,
+    sequence: u64,
+    batch: usize,
+    row: usize,
+}
+
+/// Rows of a batch that were not looked at; at least one.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    batch: usize,
+    at: usize,
+    end: usize,
+}
+
+impl LastOfSymbols {
+    /// A join of which nothing has been read. `nothing` is a row of nulls, with the columns that are read of the right side.
+    pub fn new(
+        left: Input,
+        right: BySymbolStream,
+        joining: Joining,
+        nothing: RecordBatch,
+        memory: MemoryReservation,
+    ) -> Self {
+        let nothing =
+            Held { batch: nothing, times: Vec::new().into(), sequences: Vec::new().into(), bytes: 0 };
+        Self {
+            left,
+            right,
+            joining,
+            keys: Keys::of_texts(),
+            rows: None,
+            held: vec![nothing],
+            symbols: Vec::new(),
+            numbers: Vec::new(),
+            reached: i64::MIN,
+            is_right_over: false,
+            memory,
+        }
+    }
+
+    /// The next batch; `None`: that was all.
+    ///
+    /// # Errors
+    /// Those of the inputs; when there is no memory.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let (rows, start) = match self.rows.take() {
+                Some(rows) => rows,
+                None => match self.left.next(&mut self.keys).await? {
+                    Some(rows) => (rows, 0),
+                    None => return Ok(None),
+                },
+            };
+            self.symbols.resize_with(self.keys.len(), Symbol::default);
+            let count = rows.batch.num_rows();
+            let mut places = Vec::with_capacity(count - start);
+            for row in start..count {
+                if row >= rows.timed {
+                    places.push((0, 0));
+                    continue;
+                }
+                let time = rows.times[row];
+                while self.lacks(time) && self.has_room() {
+                    self.read().await?;
+                }
+                if self.lacks(time) {
+                    break;
+                }
+                places.push(self.place(rows.numbers[row], time));
+            }
+            let end = start + places.len();
+            let batches: Vec<RecordBatch> = self.held.iter().map(|held| held.batch.clone()).collect();
+            let batch = joined(&rows.batch.slice(start, places.len()), &batches, places, &self.joining)?;
+            if end < count {
+                self.pass(rows.times[end])?;
+                self.rows = Some((rows, end));
+            }
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// Whether rows up to a time are still to be read.
+    fn lacks(&self, time: i64) -> bool {
+        !self.is_right_over && (self.reached < time || self.reached == time && !self.joining.matching.strict)
+    }
+
+    fn has_room(&self) -> bool {
+        self.held.len() <= HELD + self.keys.len() / KEYS_OF_BATCH
+    }
+
+    /// Reads a batch of the right side.
+    async fn read(&mut self) -> Result<()> {
+        let Some(rows) = self.right.next().await? else {
+            self.is_right_over = true;
+            return Ok(());
+        };
+        self.number(&rows)?;
+        let BySymbol { batch, times, sequences, symbols, reached, .. } = rows;
+        self.reached = reached;
+        let index = self.held.len();
+        let mut at = 0;
+        while at < symbols.len() {
+            let end = gallop(symbols.len(), at, |row| symbols[row] == symbols[at]);
+            let symbol = &mut self.symbols[self.numbers[symbols[at] as usize] as usize];
+            symbol.runs.push(Run { batch: index, at, end });
+            at = end;
+        }
+        let bytes = bytes_of(&batch)? + times.len() * size_of::<(i64, u64)>();
+        self.memory.try_grow(bytes)?;
+        self.held.push(Held { batch, times, sequences, bytes });
+        Ok(())
+    }
+
+    /// Gives new names of the right side the numbers of their keys.
+    fn number(&mut self, rows: &BySymbol) -> Result<()> {
+        let known = self.numbers.len();
+        if known < rows.names.len() {
+            let new = (known..rows.names.len()).map(|name| rows.names.value(name));
+            let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(new));
+            let mut numbers = Vec::new();
+            self.keys.numbers(&[names], rows.names.len() - known, &mut numbers)?;
+            self.numbers.append(&mut numbers);
+            self.symbols.resize_with(self.keys.len(), Symbol::default);
+        }
+        Ok(())
+    }
+
+    /// The row that belongs to one of the left side.
+    fn place(&mut self, number: u32, time: i64) -> (usize, usize) {
+        if number == NONE {
+            return (0, 0);
+        }
+        let matching = self.joining.matching;
+        let symbol = &mut self.symbols[number as usize];
+        symbol.advance(&self.held, time, matching.strict);
+        match symbol.best {
+            Some(best) if matching.allows(best.time, time) => (best.batch, best.row),
+            _ => (0, 0),
+        }
+    }
+
+    /// Drops all batches whose rows are before the next row of the left side, but for the last row of each symbol.
+    fn pass(&mut self, time: i64) -> Result<()> {
+        let strict = self.joining.matching.strict;
+        let mut is_needed = vec![false; self.held.len()];
+        is_needed[0] = true;
+        for symbol in &mut self.symbols {
+            symbol.advance(&self.held, time, strict);
+            symbol.runs.iter().for_each(|run| is_needed[run.batch] = true);
+        }
+        // The copied rows are behind the row of nulls, and behind them the batches that stay.
+        const COPIED: usize = 1;
+        let mut places = vec![COPIED; self.held.len()];
+        let stay = (1..self.held.len()).filter(|index| is_needed[*index]);
+        stay.zip(COPIED + 1..).for_each(|(index, place)| places[index] = place);
+        let mut indices = Vec::new();
+        for symbol in &mut self.symbols {
+            symbol.runs.iter_mut().for_each(|run| run.batch = places[run.batch]);
+            let Some(best) = &mut symbol.best else { continue };
+            if !is_needed[best.batch] {
+                indices.push((best.batch, best.row));
+                best.row = indices.len() - 1;
+            }
+            best.batch = places[best.batch];
+        }
+        let copied = copied(&self.held, &indices)?;
+        let mut is_needed = is_needed.into_iter();
+        self.held.retain(|_| is_needed.next() == Some(true));
+        self.held.insert(COPIED, copied);
+        let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
+        self.memory.try_resize(bytes + self.keys.bytes() + self.symbols.len() * size_of::<Symbol>())?;
+        Ok(())
+    }
+}
+
+impl Symbol {
+    /// Looks at all rows up to a time, or before it.
+    #[inline]
+    fn advance(&mut self, held: &[Held], time: i64, strict: bool) {
+        let mut index = 0;
+        while index < self.runs.len() {
+            let run = &mut self.runs[index];
+            let batch = &held[run.batch];
+            let times = &batch.times[..run.end];
+            let next = gallop(run.end, run.at, |row| times[row] < time || times[row] == time && !strict);
+            if next > run.at {
+                let row = next - 1;
+                let found = Best { time: times[row], sequence: batch.sequences[row], batch: run.batch, row };
+                if self.best.is_none_or(|best| (best.time, best.sequence) < (found.time, found.sequence)) {
+                    self.best = Some(found);
+                }
+            }
+            run.at = next;
+            if next == run.end {
+                self.runs.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+    }
+}
+
+/// The first place from `at` on, and before `end`, where a condition does not hold that holds for those before it: found with steps
+/// that double, then halves, since it is often near.
+#[inline]
+fn gallop(end: usize, at: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut step) = (at, 1);
+    while from + step <= end && holds(from + step - 1) {
+        from += step;
+        step *= 2;
+    }
+    let mut to = end.min(from + step - 1);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match holds(middle) {
+            true => from = middle + 1,
+            false => to = middle,
+        }
+    }
+    from
+}
+
+/// Some rows of batches as one batch.
+fn copied(held: &[Held], indices: &[(usize, usize)]) -> Result<Held> {
+    let copy = |column: usize| {
+        let arrays: Vec<&dyn Array> = held.iter().map(|held| &**held.batch.column(column)).collect();
+        interleave(&arrays, indices).map(without_others)
+    };
+    let schema = held[0].batch.schema();
+    let columns = (0..schema.fields().len()).map(copy).collect::<std::result::Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(indices.len()));
+    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+    let bytes = bytes_of(&batch)?;
+    Ok(Held { batch, times: Vec::new().into(), sequences: Vec::new().into(), bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gallop;
+
+    #[test]
+    fn places_are_found_from_anywhere() {
+        for end in 0..40 {
+            for at in 0..=end {
+                for place in at..=end {
+                    assert_eq!(gallop(end, at, |row| row < place), place, "{at} {end}");
+                }
+            }
+        }
+    }
+}

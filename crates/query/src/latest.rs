@@ -1,0 +1,186 @@
+//! The last message of each symbol: `latest('feed.Quote')`, and `DISTINCT ON (symbol) … ORDER BY symbol, time DESC`.
+//!
+//! Both read tables that have nothing else: the engine finds these messages from the end of a stream.
+
+use crate::catalog::LATEST;
+use crate::predicate::{self, Exactness};
+use crate::snapshot::Snapshot;
+use crate::table::{Column, Table};
+use datafusion::common::tree_node::Transformed;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{
+    Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SubqueryAlias, TableScan,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::sql::sqlparser::ast::{
+    Expr as AstExpr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias,
+    TableFactor, Value,
+};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Replaces `latest('stream.Type')` in the text of a query by a name that stands for that table: its stream and type.
+pub(crate) fn resolve(factor: &mut TableFactor, snapshot: &Snapshot) -> Option<(String, String)> {
+    let TableFactor::Table { name, alias, args, .. } = factor else { return None };
+    let [ObjectNamePart::Identifier(function)] = &name.0[..] else { return None };
+    let [argument] = &args.as_ref()?.args[..] else { return None };
+    if !function.value.eq_ignore_ascii_case(LATEST) {
+        return None;
+    }
+    let wanted = text(argument)?;
+    let ident = |text: &str| ObjectNamePart::Identifier(Ident::with_quote('"', text));
+    *args = None;
+    let Some((stream, table)) = find(&wanted, snapshot) else {
+        // The error of a table that does not exist.
+        *name = ObjectName(wanted.split('.').map(ident).collect());
+        return None;
+    };
+    *name = ObjectName([LATEST, &stream, &table].map(ident).into());
+    if alias.is_none() {
+        *alias = Some(TableAlias {
+            explicit: false,
+            name: Ident::with_quote('"', &table),
+            columns: Vec::new(),
+            at: None,
+        });
+    }
+    Some((stream, table))
+}
+
+/// A name as text or as it is.
+fn text(argument: &FunctionArg) -> Option<String> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return None };
+    match expr {
+        AstExpr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text.clone()),
+            _ => None,
+        },
+        AstExpr::Identifier(ident) => Some(ident.value.clone()),
+        AstExpr::CompoundIdentifier(parts) => {
+            Some(parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join("."))
+        }
+        _ => None,
+    }
+}
+
+/// The stream and the table of a name. A stream with one message type may stand for it.
+fn find(wanted: &str, snapshot: &Snapshot) -> Option<(String, String)> {
+    let bare = snapshot.name_of(wanted).and_then(|stream| {
+        let open = snapshot.stream(stream).ok()?;
+        match &open.messages()[..] {
+            [only] => Some((stream.to_string(), only.clone())),
+            _ => None,
+        }
+    });
+    bare.or_else(|| {
+        wanted.match_indices('.').find_map(|(at, _)| {
+            let stream = snapshot.name_of(&wanted[..at])?;
+            let tables = snapshot.stream(stream).ok()?.tables();
+            let table = crate::names::find(&wanted[at + 1..], tables.iter().map(String::as_str))?;
+            Some((stream.to_string(), table.to_string()))
+        })
+    })
+}
+
+/// The rule for `DISTINCT ON`. What it does not know stays as it is.
+#[derive(Debug)]
+pub(crate) struct UseLatest;
+
+impl OptimizerRule for UseLatest {
+    fn name(&self) -> &'static str {
+        "use_latest"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Distinct(Distinct::On(distinct)) = &plan else { return Ok(Transformed::no(plan)) };
+        match rewritten(distinct)? {
+            Some(new) => Ok(Transformed::yes(new)),
+            None => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+fn rewritten(distinct: &DistinctOn) -> Result<Option<LogicalPlan>> {
+    let (Some(sorts), [on]) = (&distinct.sort_expr, &distinct.on_expr[..]) else { return Ok(None) };
+    let Some((table, _)) = table_below(&distinct.input) else { return Ok(None) };
+    let [by_symbol, by_time, rest @ ..] = &sorts[..] else { return Ok(None) };
+    let is = |expr: &Expr, wanted: &Column| matches!(expr, Expr::Column(column) if table.column_of(&column.name) == Some(wanted));
+    let by_sequence = |sort: &Sort| is(&sort.expr, &Column::Sequence) && !sort.asc;
+    let is_latest = is(on, &Column::Symbol)
+        && by_symbol.expr == *on
+        && is(&by_time.expr, &Column::Time)
+        && !by_time.asc
+        && (rest.is_empty() || (rest.len() == 1 && by_sequence(&rest[0]) && table.open.stream.spaces() == 1));
+    let Some(last) = last_time(&distinct.input, &table).filter(|_| is_latest && table.is_messages()) else {
+        return Ok(None);
+    };
+    let input = with_latest(&distinct.input, last)?;
+    let new = LogicalPlanBuilder::from(input)
+        .sort([by_symbol.clone()])?
+        .project(distinct.select_expr.clone())?
+        .build()?;
+    let is_same = new.schema().fields() == distinct.schema.fields()
+        && new.schema().iter().zip(distinct.schema.iter()).all(|(new, old)| new.0 == old.0);
+    Ok(is_same.then_some(new))
+}
+
+/// The table that a plan reads with conditions alone.
+fn table_below(plan: &LogicalPlan) -> Option<(Table, &TableScan)> {
+    match plan {
+        LogicalPlan::Filter(filter) => table_below(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => table_below(&alias.input),
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() && scan.filters.is_empty() => {
+            let provider = source_as_provider(&scan.source).ok()?;
+            let table = (provider.as_ref() as &dyn Any).downcast_ref::<Table>()?;
+            Some((table.clone(), scan))
+        }
+        _ => None,
+    }
+}
+
+/// The last time that the conditions want; `None`: they are not about times and symbols alone.
+fn last_time(plan: &LogicalPlan, table: &Table) -> Option<i64> {
+    match plan {
+        LogicalPlan::Filter(filter) => {
+            let mut last = last_time(&filter.input, table)?;
+            for condition in split_conjunction(&filter.predicate) {
+                if predicate::exactness(condition, table) != Exactness::Exact {
+                    return None;
+                }
+                last = last.min(predicate::times(condition, table).map_or(i64::MAX, |(_, last)| last));
+            }
+            Some(last)
+        }
+        LogicalPlan::SubqueryAlias(alias) => last_time(&alias.input, table),
+        _ => Some(i64::MAX),
+    }
+}
+
+/// The same plan, of the last messages until a time.
+fn with_latest(plan: &LogicalPlan, last: i64) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::Filter(filter) => {
+            let input = Arc::new(with_latest(&filter.input, last)?);
+            LogicalPlan::Filter(Filter::try_new(filter.predicate.clone(), input)?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = Arc::new(with_latest(&alias.input, last)?);
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias.alias.clone())?)
+        }
+        other => match table_below(other).and_then(|(table, scan)| Some((table.latest(last)?, scan))) {
+            Some((latest, scan)) => LogicalPlan::TableScan(TableScan {
+                source: provider_as_source(Arc::new(latest)),
+                ..scan.clone()
+            }),
+            None => other.clone(),
+        },
+    })
+}

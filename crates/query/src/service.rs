@@ -1,0 +1,169 @@
+//! Queries for the users of a server: with their rights, and within limits for each of them and for all.
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::parameters::Parameters;
+use crate::pool::{SharedBytes, UserPool};
+use crate::rows::{Next, Rows};
+use crate::session::{Run, Sql};
+use crate::snapshot::MayRead;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::ipc::writer::StreamWriter;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tapedb_engine::{Database, Error as EngineError, Query, QueryEngine, QueryRows, QueryStep, QueryUser};
+
+/// Long texts that a batch shares with others are copied before it is sent, when they have this many bytes more than the batch needs.
+const UNUSED_BYTES_MAX: usize = 64 << 10;
+
+/// Runs the queries of a server's clients.
+///
+/// `Server::serve_queries` of `tapedb-server` takes it.
+#[derive(Debug)]
+pub struct QueryService {
+    sql: Sql,
+    /// What the operators of all queries use.
+    total: Arc<SharedBytes>,
+    /// The memory of users with running queries.
+    users: Mutex<HashMap<String, UserMemory>>,
+}
+
+/// The memory of a user's queries.
+#[derive(Debug)]
+struct UserMemory {
+    bytes: usize,
+    runtime: Weak<RuntimeEnv>,
+}
+
+impl QueryService {
+    /// Queries on a database; [`Options::memory_bytes`] and [`Options::disk_bytes`] are limits for all users together.
+    ///
+    /// # Errors
+    /// When threads cannot be started.
+    pub fn new(db: &Database, options: Options) -> Result<Self, Error> {
+        let total = Arc::new(SharedBytes::new(options.memory_bytes));
+        Ok(Self { sql: Sql::with_options(db, options)?, total, users: Mutex::default() })
+    }
+
+    /// What the queries of a user run in: they share memory.
+    fn runtime(&self, user: &QueryUser) -> Result<Arc<RuntimeEnv>, Error> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, memory| memory.runtime.strong_count() > 0);
+        let known = users.get(&user.name).filter(|memory| memory.bytes == user.memory_bytes);
+        if let Some(runtime) = known.and_then(|memory| memory.runtime.upgrade()) {
+            return Ok(runtime);
+        }
+        let pool = UserPool::new(user.memory_bytes, self.total.clone());
+        let built = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build()?;
+        // Temporary files count for all users together.
+        let runtime = Arc::new(RuntimeEnv { disk_manager: self.sql.runtime().disk_manager.clone(), ..built });
+        let memory = UserMemory { bytes: user.memory_bytes, runtime: Arc::downgrade(&runtime) };
+        users.insert(user.name.clone(), memory);
+        Ok(runtime)
+    }
+
+    fn rows(&self, query: &Query, user: &QueryUser) -> Result<Rows, Error> {
+        let options = Options {
+            decimals: query.decimals.parse().map_err(Error::query)?,
+            time_limit: query.time_limit,
+            rows_max: query.rows_max,
+            ..self.sql.options().clone()
+        };
+        self.sql.start(Run {
+            text: query.text.clone(),
+            parameters: Parameters::from_bytes(&query.parameters)?,
+            options,
+            may_read: Some(MayRead(user.may_read.clone())),
+            runtime: Some(self.runtime(user)?),
+        })
+    }
+}
+
+impl QueryEngine for QueryService {
+    fn begin(&self, query: &Query, user: &QueryUser) -> Result<Box<dyn QueryRows>, EngineError> {
+        let rows = self.rows(query, user).map_err(EngineError::from)?;
+        let writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(unwritable)?;
+        Ok(Box::new(RowBytes { rows, writer: Box::new(writer), is_ended: false }))
+    }
+}
+
+/// The rows of a query as bytes.
+struct RowBytes {
+    rows: Rows,
+    writer: Box<StreamWriter<Vec<u8>>>,
+    /// Whether the end of the stream is written.
+    is_ended: bool,
+}
+
+impl fmt::Debug for RowBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowBytes").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl QueryRows for RowBytes {
+    fn next(&mut self, timeout: Duration, out: &mut Vec<u8>) -> Result<QueryStep, EngineError> {
+        // The schema waits there at first.
+        if self.writer.get_ref().is_empty() {
+            if self.is_ended {
+                return Ok(QueryStep::End);
+            }
+            match self.rows.next_within(timeout).map_err(EngineError::from)? {
+                Next::Waiting => return Ok(QueryStep::Waiting),
+                Next::Batch(batch) => self.writer.write(&compact(&batch).map_err(unwritable)?),
+                Next::End => {
+                    self.is_ended = true;
+                    self.writer.finish()
+                }
+            }
+            .map_err(unwritable)?;
+        }
+        out.clear();
+        std::mem::swap(out, self.writer.get_mut());
+        Ok(QueryStep::Bytes)
+    }
+
+    fn streams(&self) -> Vec<String> {
+        self.rows.streams()
+    }
+}
+
+/// The same rows, with texts of their own: a few rows may point into the texts of many.
+fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let compact = |column: &ArrayRef| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => {
+                let views = column.as_string_view();
+                let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+                if held > views.total_buffer_bytes_used() + UNUSED_BYTES_MAX {
+                    return Arc::new(views.gc());
+                }
+                column.clone()
+            }
+            DataType::BinaryView => {
+                let views = column.as_binary_view();
+                let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+                if held > views.total_buffer_bytes_used() + UNUSED_BYTES_MAX {
+                    return Arc::new(views.gc());
+                }
+                column.clone()
+            }
+            _ => column.clone(),
+        }
+    };
+    RecordBatch::try_new_with_options(
+        batch.schema(),
+        batch.columns().iter().map(compact).collect(),
+        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+    )
+}
+
+fn unwritable(error: ArrowError) -> EngineError {
+    let what = format!("rows cannot be sent: {error}; cast the columns to other types");
+    EngineError::from(Error::query(what))
+}

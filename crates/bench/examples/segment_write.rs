@@ -11,12 +11,12 @@ use std::time::Instant;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::{SchemaBuilder, encode};
 use tapedb_market::bars::{Bars, BarsConfig};
-use tapedb_market::import::{Format, ImportOptions, Merge, discover};
 use tapedb_market::{Bar, Package};
 use tapedb_segment::{
     Block, BlockOptions, Decoder, Plan, RowHeader, Rows, Segment, SegmentHeader, SegmentWriter, Selection,
     Tier,
 };
+use tapedb_venue::{AnyRecord, Format, ImportOptions, Merge, discover};
 
 /// Generated bars.
 const BARS: u64 = 2_000_000;
@@ -150,16 +150,16 @@ fn bars(type_id: u16, count: u64) -> Messages {
 
 fn recorded(format: Format, folder: &str, type_id: u16) -> Result<Messages, Box<dyn Error>> {
     let files = discover(format, &[folder], &ImportOptions::default())?;
-    let (mut merge, mut package, mut ids) = (Merge::new(files), Package::default(), Vec::<String>::new());
+    let (mut merge, mut record, mut ids) = (Merge::new(files), AnyRecord::default(), Vec::<String>::new());
     let mut messages = Messages::default();
-    while let Some(row) = merge.next(&mut package)? {
+    while let Some(row) = merge.next(&mut record)? {
         let symbol = ids.iter().position(|id| *id == *row.symbol).unwrap_or_else(|| {
             ids.push(row.symbol.to_string());
             ids.len() - 1
         });
         let (time, sequence) = (row.time.nanos(), messages.rows.len() as u64);
         messages.rows.push(RowHeader { time, sequence, symbol: symbol as u32, type_id });
-        encode(&package, &mut messages.bodies);
+        record.encode(&mut messages.bodies);
         messages.ends.push(messages.bodies.len());
     }
     Ok(messages)

@@ -13,6 +13,8 @@ mod pool;
 mod remote;
 mod report;
 mod series;
+#[cfg(feature = "sql")]
+mod sql;
 mod storage;
 mod svg;
 mod tick;
@@ -38,6 +40,8 @@ enum Bench {
     Codec(codec::Args),
     Storage(storage::Args),
     Columns(columns::Args),
+    #[cfg(feature = "sql")]
+    Sql(sql::Args),
     Read(remote::read::Args),
     Live(remote::live::Args),
     Latency(remote::latency::Args),
@@ -94,6 +98,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
         Bench::Columns(args) => columns::run(&args, ui)?,
+        #[cfg(feature = "sql")]
+        Bench::Sql(args) => sql::run(&args, ui)?,
         Bench::Read(args) => remote::read::run(&args, ui)?,
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,

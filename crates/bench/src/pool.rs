@@ -147,12 +147,18 @@ pub fn load<T: Loadable>(
 
 /// Bars of several symbols, interleaved.
 pub fn bars_pool(symbols: u32) -> Pool<Bar> {
-    let mut bars = Bars::new(BarsConfig { symbols, ..BarsConfig::default() });
+    bars_pool_of(BarsConfig { symbols, ..BarsConfig::default() })
+}
+
+/// The bars of a generator.
+pub fn bars_pool_of(config: BarsConfig) -> Pool<Bar> {
+    let interval_ns = config.interval_ns;
+    let mut bars = Bars::new(config);
     let mut next = || {
         let message = bars.next();
         (message.time, message.symbol.to_string(), *message.bar)
     };
-    pool((0..POOL).map(|_| next()).collect(), BarsConfig::default().interval_ns)
+    pool((0..POOL).map(|_| next()).collect(), interval_ns)
 }
 
 /// Packages of the generated feed.

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Instant;
 use tapedb_engine::{Stream, StreamOptions};
 use tapedb_market::Package;
-use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, discover};
 use tapedb_terminal::{Failure, Ui};
+use tapedb_venue::{AnyRecord, Format, ImportError, ImportOptions, Merge, discover};
 
 /// Recorded files that are imported together.
 pub struct Set {
@@ -75,13 +75,14 @@ pub fn import(
     let stream = scratch.stream::<Package>(name, StreamOptions::default())?;
     let mut files = discover(*format, &[folder], &ImportOptions::default()).map_err(failed)?;
     files.retain(|file| has(file.path()));
-    let (mut loader, mut package) = (stream.loader()?, Package::default());
+    let (mut loader, mut record) = (stream.loader()?, AnyRecord::default());
     let mut expected = Tally::default();
     let started = Instant::now();
     let mut merge = Merge::new(files);
-    while let Some(row) = merge.next(&mut package).map_err(failed)? {
+    while let Some(row) = merge.next(&mut record).map_err(failed)? {
         ui.check_interrupt()?;
-        loader.append(row.symbol, row.time, &package)?;
+        let Some(package) = record.as_package() else { continue };
+        loader.append(row.symbol, row.time, package)?;
         expected.add(row.time, package.fold(plus));
     }
     loader.close()?;

@@ -26,6 +26,13 @@ impl Scratch {
         Ok(Self { db: Database::open(path)?, path: path.into() })
     }
 
+    /// Closes the database, and leaves it where it is.
+    #[cfg(feature = "sql")]
+    pub fn keep(mut self) {
+        // What is dropped removes nothing then.
+        self.path = PathBuf::new();
+    }
+
     /// Creates a stream.
     pub fn stream<T: Record>(&self, name: &str, options: StreamOptions) -> Result<Stream, Failure> {
         Ok(self.db.create_stream(name, SchemaBuilder::new().with::<T>().finish(), options)?)

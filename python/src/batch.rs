@@ -172,7 +172,7 @@ pub fn null_bytes(array: &dyn Array) -> Option<Vec<u8>> {
 }
 
 /// A column as `(dtype, values, nulls, categories)`: values are a [`Buffer`], or a list where the dtype is `object`; nulls are bytes or
-/// `None`; categories are those of a dictionary.
+/// `None`; categories are those of a dictionary, whose dtype is `category` and that of its codes.
 fn parts<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyTuple>> {
     let buffer = |bytes: ArrowBuffer| Py::new(py, Buffer::new(bytes));
     let nulls = null_bytes(array).map(|bytes| buffer(ArrowBuffer::from_vec(bytes))).transpose()?;
@@ -190,7 +190,7 @@ fn parts<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyTuple>
             let keys = array.as_dictionary::<Int32Type>();
             let values = plain_bytes(keys.keys());
             let values = values.ok_or_else(|| Failure::Internal("keys without width".into()))?;
-            ("category", buffer(values)?, nulls, objects(py, keys.values())?).into_pyobject(py)
+            ("category <i4", buffer(values)?, nulls, objects(py, keys.values())?).into_pyobject(py)
         }
         Shape::Objects => ("object", objects(py, array)?, nulls, none).into_pyobject(py),
     }

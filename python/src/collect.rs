@@ -15,8 +15,49 @@ use pyo3::types::{PyList, PyTuple};
 /// A column that grows. Its bytes grow by doubling: for long ones the system moves pages, and copies nothing.
 enum Column {
     Bytes { dtype: &'static str, values: Vec<u8> },
-    Codes { values: Vec<u8>, categories: Option<ArrayRef> },
+    Codes { codes: Codes, categories: Option<ArrayRef> },
     Objects(Py<PyList>),
+}
+
+/// Keys of a dictionary, as narrow as pandas has them: it would make a copy of wider ones.
+enum Codes {
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+}
+
+impl Codes {
+    /// Makes the codes wide enough for so many categories, and for their number itself, which stands for null.
+    fn widen(&mut self, categories: usize) {
+        match self {
+            Self::I8(codes) if categories > i8::MAX as usize => {
+                *self = Self::I16(codes.iter().map(|code| (*code).into()).collect());
+                self.widen(categories);
+            }
+            Self::I16(codes) if categories > i16::MAX as usize => {
+                *self = Self::I32(codes.iter().map(|code| (*code).into()).collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds keys, which [`Codes::widen`] has made fit.
+    fn extend(&mut self, keys: &[i32]) {
+        match self {
+            Self::I8(codes) => codes.extend(keys.iter().map(|key| *key as i8)),
+            Self::I16(codes) => codes.extend(keys.iter().map(|key| *key as i16)),
+            Self::I32(codes) => codes.extend_from_slice(keys),
+        }
+    }
+
+    /// The dtype of the column, and its bytes.
+    fn finish(self) -> (&'static str, ArrowBuffer) {
+        match self {
+            Self::I8(codes) => ("category <i1", ArrowBuffer::from_vec(codes)),
+            Self::I16(codes) => ("category <i2", ArrowBuffer::from_vec(codes)),
+            Self::I32(codes) => ("category <i4", ArrowBuffer::from_vec(codes)),
+        }
+    }
 }
 
 /// A column, and which of its rows are null.
@@ -31,7 +72,7 @@ impl Growing {
         let column = match shape_of(data_type) {
             Shape::Plain(dtype) => Column::Bytes { dtype, values: Vec::new() },
             Shape::Bits => Column::Bytes { dtype: "?", values: Vec::new() },
-            Shape::Codes => Column::Codes { values: Vec::new(), categories: None },
+            Shape::Codes => Column::Codes { codes: Codes::I8(Vec::new()), categories: None },
             Shape::Objects => Column::Objects(PyList::empty(py).unbind()),
         };
         Self { column, nulls: None, rows: 0 }
@@ -43,13 +84,14 @@ impl Growing {
         match &mut self.column {
             Column::Bytes { dtype: "?", values } => values.extend_from_slice(&bit_bytes(array)),
             Column::Bytes { values, .. } => values.extend_from_slice(&plain_bytes(array).ok_or_else(width)?),
-            Column::Codes { values, categories } => {
+            Column::Codes { codes, categories } => {
                 let keys = array.as_dictionary::<Int32Type>();
-                values.extend_from_slice(&plain_bytes(keys.keys()).ok_or_else(width)?);
                 // Keys keep their meaning from batch to batch: the longest dictionary has all of them.
                 if categories.as_ref().is_none_or(|known| known.len() < keys.values().len()) {
                     *categories = Some(keys.values().clone());
+                    codes.widen(keys.values().len());
                 }
+                codes.extend(keys.keys().values());
             }
             Column::Objects(_) => return Ok(false),
         }
@@ -66,16 +108,19 @@ impl Growing {
     }
 
     fn finish<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let buffer = |bytes: Vec<u8>| Py::new(py, Buffer::new(ArrowBuffer::from_vec(bytes)));
-        let nulls = self.nulls.map(buffer).transpose()?;
+        let buffer = |bytes: ArrowBuffer| Py::new(py, Buffer::new(bytes));
+        let nulls = self.nulls.map(|nulls| buffer(nulls.into())).transpose()?;
         match self.column {
-            Column::Bytes { dtype, values } => (dtype, buffer(values)?, nulls, py.None()).into_pyobject(py),
-            Column::Codes { values, categories } => {
+            Column::Bytes { dtype, values } => {
+                (dtype, buffer(values.into())?, nulls, py.None()).into_pyobject(py)
+            }
+            Column::Codes { codes, categories } => {
+                let (dtype, codes) = codes.finish();
                 let categories = match categories {
                     Some(categories) => objects(py, &categories)?,
                     None => PyList::empty(py),
                 };
-                ("category", buffer(values)?, nulls, categories).into_pyobject(py)
+                (dtype, buffer(codes)?, nulls, categories).into_pyobject(py)
             }
             Column::Objects(list) => ("object", list, nulls, py.None()).into_pyobject(py),
         }

@@ -56,6 +56,13 @@ struct Ahead {
     is_over: bool,
 }
 
+impl Ahead {
+    /// Whether a call returns at once: a message, an error, or the end.
+    fn has_something(&self) -> bool {
+        !self.rows.is_empty() || self.failure.is_some() || self.is_over
+    }
+}
+
 /// A symbol, and its text in Python once it is needed.
 struct Name(Box<str>, Option<Py<PyString>>);
 
@@ -277,8 +284,8 @@ impl Cursor {
             check_signals(py)?;
             let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
             let has_more = self.engine.run(py, |reading| {
-                // Another thread may have fetched while this one waited for its turn.
-                if !self.ahead_detached().rows.is_empty() {
+                // Another thread may have fetched while this one waited for its turn: messages, or what comes instead of them.
+                if self.ahead_detached().has_something() {
                     return Ok::<_, Failure>(true);
                 }
                 let mut block = reading.read(left.min(SLICE));
@@ -300,7 +307,7 @@ impl Cursor {
                 }
                 (ahead.rows, ahead.bodies) = (block.rows, block.bodies);
                 (ahead.failure, ahead.is_over) = (block.failure, block.is_over);
-                Ok(!ahead.rows.is_empty() || ahead.failure.is_some() || ahead.is_over)
+                Ok(ahead.has_something())
             })?;
             check_signals(py)?;
             if has_more {
@@ -394,7 +401,7 @@ impl Cursor {
         self.engine.check()?;
         {
             let ahead = self.ahead(py);
-            if !ahead.rows.is_empty() || ahead.failure.is_some() || ahead.is_over {
+            if ahead.has_something() {
                 return Ok(true);
             }
         }

@@ -154,7 +154,7 @@ impl Database {
 
     fn stream(&self, py: Python<'_>, name: String, known: Py<PyDict>) -> PyResult<Stream> {
         let stream = self.db.run(py, |db| db.stream(&name))?;
-        Ok(Stream::new(stream, known))
+        Ok(Stream::new(py, stream, known))
     }
 
     fn create(
@@ -172,7 +172,7 @@ impl Database {
             true => db.open_or_create_stream(&name, schema, options),
             false => db.create_stream(&name, schema, options),
         })?;
-        Ok(Stream::new(stream, known))
+        Ok(Stream::new(py, stream, known))
     }
 
     fn change_schema(
@@ -183,7 +183,7 @@ impl Database {
         known: Py<PyDict>,
     ) -> PyResult<Stream> {
         let schema: Schema = schema.parse().map_err(Error::from).map_err(Failure::from)?;
-        Ok(Stream::new(self.db.run(py, |db| db.change_schema(&name, schema))?, known))
+        Ok(Stream::new(py, self.db.run(py, |db| db.change_schema(&name, schema))?, known))
     }
 
     fn delete(&self, py: Python<'_>, name: String) -> PyResult<()> {
@@ -212,7 +212,7 @@ impl Database {
         let types = opened
             .iter()
             .zip(streams)
-            .map(|(stream, (name, known))| (name, Arc::new(Types::new(stream.layouts().clone(), known))));
+            .map(|(stream, (name, known))| (name, Arc::new(Types::new(py, stream.layouts().clone(), known))));
         let types = types.collect();
         let cursor = self.db.run(py, |_| builder.open())?;
         Ok(Cursor::new(cursor, types))

@@ -94,6 +94,29 @@ impl State {
         Ok(())
     }
 
+    /// Whether a message of a symbol cannot be appended without what may wait.
+    fn must_wait(&mut self, symbol: &str) -> bool {
+        let has_tables =
+            self.appender.as_mut().is_some_and(|(_, _, appender)| appender.loader().unsent() > 0);
+        has_tables || self.is_full() || !self.symbols.contains(symbol)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.batch_bytes || self.rows >= BATCH_ROWS
+    }
+
+    /// Does what may wait before a message of a symbol is appended.
+    fn prepare(&mut self, symbol: &str) -> Result<(), Failure> {
+        if self.is_full() {
+            self.send()?;
+        }
+        if !self.symbols.contains(symbol) {
+            self.loader.symbol(symbol)?;
+            self.symbols.insert(symbol.to_string());
+        }
+        self.send_tables()
+    }
+
     fn flush(&mut self) -> Result<u64, Failure> {
         let next = match &mut self.appender {
             Some((_, _, appender)) => appender.flush()?,
@@ -153,32 +176,12 @@ impl Loader {
     ) -> PyResult<()> {
         let time = time_of(time)?;
         let symbol = symbol.to_str()?;
-        let (is_new, is_full) = self.state.with(py, |state| {
-            Ok((
-                !state.symbols.contains(symbol),
-                state.bytes >= state.batch_bytes || state.rows >= BATCH_ROWS,
-            ))
-        })?;
-        if is_new || is_full {
-            self.state.run(py, |state| {
-                if is_full {
-                    state.send()?;
-                }
-                if is_new {
-                    state.loader.symbol(symbol)?;
-                    state.symbols.insert(symbol.to_string());
-                }
-                Ok::<_, Failure>(())
-            })?;
-        }
-        let has_tables = self.state.with(py, |state| {
-            Ok(state.appender.as_mut().is_some_and(|(_, _, appender)| appender.loader().unsent() > 0))
-        })?;
-        if has_tables {
-            self.state.run(py, State::send_tables)?;
-        }
         // Values may run code of Python, which may use this loader: it is not locked while they run.
-        let mut value = self.state.with(py, |state| Ok(std::mem::take(&mut state.record)))?;
+        let (waits, mut value) =
+            self.state.with(py, |state| Ok((state.must_wait(symbol), std::mem::take(&mut state.record))))?;
+        if waits {
+            self.state.run(py, |state| state.prepare(symbol))?;
+        }
         let filled = self.fill(&mut value, record, r#type, fields);
         self.state.with(py, |state| {
             filled?;
@@ -273,8 +276,12 @@ impl Loader {
         if self.state.is_over() {
             return Ok(());
         }
-        self.state.run(py, State::flush)?;
-        Ok(self.state.close(py)?)
+        match self.state.run(py, State::flush) {
+            // Another thread has closed it meanwhile.
+            Err(Failure::Closed(_)) => Ok(()),
+            Err(failure) => Err(failure.into()),
+            Ok(_) => Ok(self.state.close(py)?),
+        }
     }
 
     /// Ends the loader without what waits.

@@ -24,8 +24,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(stream: Engine, known: Py<PyDict>) -> Self {
-        let types = Arc::new(Types::new(stream.layouts().clone(), known));
+    pub fn new(py: Python<'_>, stream: Engine, known: Py<PyDict>) -> Self {
+        let types = Arc::new(Types::new(py, stream.layouts().clone(), known));
         Self { name: stream.name().into(), stream: Held::new("stream", stream), types }
     }
 }

@@ -69,7 +69,7 @@ pub fn open_topic(
             None => Ok(Engine::open(&folder, &name)?),
         })
     })?;
-    let types = Arc::new(Types::new(topic.layouts().clone(), known));
+    let types = Arc::new(Types::new(py, topic.layouts().clone(), known));
     Ok(Topic { name: topic.name().into(), topic: Held::new("topic", topic), types })
 }
 

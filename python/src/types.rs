@@ -17,17 +17,23 @@ pub struct Types {
     symbols: Vec<PyOnceLock<Vec<Py<PyAny>>>>,
     /// By record type: the values of fields that a message leaves out; `None`: it may not.
     pub defaults: Vec<Vec<Option<Value>>>,
+    /// By record type: the names of the fields, as Python looks attributes and keys up.
+    names: Vec<Vec<Py<PyString>>>,
 }
 
 impl Types {
-    pub fn new(layouts: Layouts, known: Py<PyDict>) -> Self {
+    pub fn new(py: Python<'_>, layouts: Layouts, known: Py<PyDict>) -> Self {
         let schema = layouts.schema();
         let of_record =
             |record: &RecordType| record.fields.iter().map(|field| default_of(schema, field)).collect();
         let defaults = schema.records.iter().map(of_record).collect();
+        let names_of = |record: &RecordType| {
+            record.fields.iter().map(|field| PyString::intern(py, &field.name).unbind()).collect()
+        };
+        let names = schema.records.iter().map(names_of).collect();
         let classes = [(); 2].map(|()| layouts.records().iter().map(|_| PyOnceLock::new()).collect());
         let symbols = layouts.schema().enums.iter().map(|_| PyOnceLock::new()).collect();
-        Self { layouts, known, classes, symbols, defaults }
+        Self { layouts, known, classes, symbols, defaults, names }
     }
 
     /// The class of a record type's messages, or of its nested records.
@@ -57,6 +63,11 @@ impl Types {
                 Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
             })?;
         Ok(class.bind(py))
+    }
+
+    /// The name of a field.
+    pub fn name<'py>(&self, py: Python<'py>, type_id: u16, index: usize) -> &Bound<'py, PyString> {
+        self.names[usize::from(type_id)][index].bind(py)
     }
 
     /// The objects of an enum's symbols, by their ordinals.

@@ -407,8 +407,8 @@ pub fn fill_from_dict(
     let layout = &types.layouts.records()[usize::from(record.type_id)];
     record.fields.resize(layout.fields.len(), Value::Null);
     let mut found = 0;
-    for (index, field) in layout.fields.iter().enumerate() {
-        let value = fields.get_item(field.name.as_str())?;
+    for index in 0..layout.fields.len() {
+        let value = fields.get_item(types.name(fields.py(), record.type_id, index))?;
         found += usize::from(value.is_some());
         record.fields[index] = field_value(types, record.type_id, index, value.as_ref())?;
     }
@@ -438,8 +438,8 @@ pub fn fill_from_object(
 ) -> Result<(), Misfit> {
     let layout = &types.layouts.records()[usize::from(record.type_id)];
     record.fields.resize(layout.fields.len(), Value::Null);
-    for (index, field) in layout.fields.iter().enumerate() {
-        let value = object.getattr_opt(field.name.as_str())?;
+    for index in 0..layout.fields.len() {
+        let value = object.getattr_opt(types.name(object.py(), record.type_id, index))?;
         record.fields[index] = field_value(types, record.type_id, index, value.as_ref())?;
     }
     Ok(())

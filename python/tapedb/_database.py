@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import _html, _tapedb
 from ._closing import Closing
 from ._cursor import Cursor
+from ._errors import Closed
 from ._progress import progress_of
 from ._schema import known_of, schema_of
 from ._stream import Stream, selection
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
     from ._inputs import Schema, Symbols, Time
     from ._topic import Topic
 
-_T = TypeVar("_T")
+
+class _Child(Protocol):
+    def close(self) -> None: ...
+
+
+_T = TypeVar("_T", bound=_Child)
 
 
 class Database(Closing):
@@ -36,12 +43,19 @@ class Database(Closing):
     def __init__(self, db: _tapedb.Database) -> None:
         self._db = db
         self._known: dict[str, dict[str, type]] = {}
-        self._children: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._children: set[weakref.ref[Any]] = set()
+        # Reentrant: a signal's handler may close the database in the middle of `_adopt`.
+        self._closing = threading.RLock()
+        self._is_closing = False
 
     def _adopt(self, child: _T) -> _T:
-        """Has a child closed with the database."""
-        self._children.add(child)
-        return child
+        """Has a child closed with the database; at once, if another thread is closing it meanwhile."""
+        with self._closing:
+            if not self._is_closing:
+                self._children.add(weakref.ref(child, self._children.discard))
+                return child
+        child.close()
+        raise Closed("the database is closed; open it again")
 
     @property
     def path(self) -> str:
@@ -254,7 +268,10 @@ class Database(Closing):
     def close(self) -> None:
         """Closes the database with its cursors and loaders, which flush. A second call does nothing."""
         failed: Exception | None = None
-        for child in list(self._children):
+        with self._closing:
+            self._is_closing = True
+            children = [found for child in self._children.copy() if (found := child()) is not None]
+        for child in children:
             try:
                 child.close()
             except Exception as error:

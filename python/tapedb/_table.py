@@ -277,8 +277,8 @@ def _array(parts: tuple[Any, ...]) -> Any:
         found = np.empty(len(values), dtype=object)
         found[:] = values
         return found
-    if dtype == "category":
-        codes = np.frombuffer(values, "<i4")
+    if dtype.startswith("category"):
+        codes = np.frombuffer(values, dtype.removeprefix("category "))
         names = np.empty(len(categories) + 1, dtype=object)
         names[:-1] = categories
         if nulls is not None:
@@ -299,14 +299,14 @@ def _series(pandas: Any, parts: tuple[Any, ...]) -> Any:
     """What pandas has as a column."""
     np = _import("numpy")
     dtype, values, nulls, categories = parts
-    if dtype == "category":
-        codes = np.frombuffer(values, "<i4")
+    if dtype.startswith("category"):
+        codes = np.frombuffer(values, dtype.removeprefix("category "))
         if nulls is not None:
             codes = np.where(np.frombuffer(nulls, "?"), -1, codes)
         return pandas.Categorical.from_codes(codes, categories=categories)
     if dtype == "<M8[ns]":
-        # A view: pandas reads the times in place.
-        return pandas.DatetimeIndex(_array(parts)).tz_localize("UTC")
+        # As integers of UTC, which pandas reads in place. It copies times when they get a zone.
+        return pandas.array(_array(parts).view("i8"), dtype=pandas.DatetimeTZDtype("ns", "UTC"), copy=False)
     if dtype == "object" and all(value is None or isinstance(value, str) for value in values):
         return pandas.Series(values, dtype="str")
     if nulls is None or dtype == "object" or np.dtype(dtype).kind in "fm":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 # A wait in pieces: one that is cancelled does not occupy the thread for longer.
 _PIECE = 0.2
@@ -21,6 +23,10 @@ class Waiting:
 
     async def once(self) -> None:
         """Waits once. When the task is cancelled, the thread ends by itself, and nothing is lost."""
+        # Here, because it is half of the time that importing the package would take: most programs have no coroutines.
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "tapedb-waiting")

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
 
 import pytest
 
@@ -24,6 +29,16 @@ START = 1_767_623_400_000_000_000  # 2026-01-05T14:30:00Z
 @pytest.fixture
 def path(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "db"
+
+
+@pytest.fixture
+def quick_path(path):
+    """In memory where there is such a folder: opening a database waits for the disk, and a leak does not depend on it."""
+    if not os.path.isdir("/dev/shm"):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tapedb-test-") as folder:
+        yield os.path.join(folder, "db")
 
 
 @pytest.fixture
@@ -54,3 +69,31 @@ def fill(stream, count=100, symbols=("AIG", "BAC", "C")):
         for i in range(count):
             load.append(symbols[i % len(symbols)], START + i * 1_000_000_000, price=f"48.{i:02}", size=i, venue="X" if i % 2 else None)
     return stream
+
+
+def needs_linux_for_topics(program):
+    """Skips the test where its program uses topics and there are none."""
+    if "topic" in program and sys.platform != "linux":
+        pytest.skip("topics need Linux")
+
+
+def run(script, *arguments, **options):
+    """Runs a script in a Python of its own."""
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def assert_interrupted(script, path):
+    """Runs a program that waits, sends Ctrl-C, and compares the time that it prints when the wait has ended."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "ready\n", child.communicate()
+    time.sleep(0.3)
+    sent = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    out, error = child.communicate(timeout=60)
+    assert child.returncode == 0, error
+    # Both processes have the same clock. The bound is not that of the promise (200 ms), for test machines are busy: `bench/python`
+    # measures it.
+    assert float(out) - sent < 5

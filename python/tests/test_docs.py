@@ -14,7 +14,7 @@ import sys
 import pytest
 
 import tapedb
-from conftest import START
+from conftest import START, needs_linux_for_topics
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = ["docs/PYTHON.md", "docs/PYTHON-COOKBOOK.md", "python/README.md", "README.md"]
@@ -33,8 +33,7 @@ def test_a_page_s_program_runs(body, tmp_path, monkeypatch):
     for name in ("polars", "pandas", "pyarrow", "duckdb"):
         if f"import {name}" in body or f"{name}." in body:
             pytest.importorskip(name)
-    if "topic" in body and sys.platform != "linux":
-        pytest.skip("topics need Linux")
+    needs_linux_for_topics(body)
     program = tmp_path / "program.py"
     program.write_text(body)
     # A process of its own: dataclasses and fork handlers are as for a user.
@@ -49,6 +48,8 @@ NOTEBOOKS = ["tutorial.ipynb", "order_books.ipynb"]
 def test_a_notebook_runs(name, tmp_path, monkeypatch):
     pytest.importorskip("polars")
     monkeypatch.chdir(tmp_path)
+    # Plots are drawn, and shown to nobody.
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     notebook = json.loads((ROOT / "python/examples" / name).read_text())
     names = {"__name__": "notebook"}
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -96,8 +97,7 @@ def test_the_examples_of_the_reference_run(text, tmp_path, monkeypatch):
     for library in ("numpy", "pandas", "polars", "duckdb"):
         if library in text or library == "numpy":
             pytest.importorskip(library)
-    if "topic" in text and sys.platform != "linux":
-        pytest.skip("topics need Linux")
+    needs_linux_for_topics(text)
     monkeypatch.chdir(tmp_path)
     db = tapedb.open("my.tapedb")
     stream = db.create("ticks", "message Tick { price: decimal64, size: u32 }")

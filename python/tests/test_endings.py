@@ -14,8 +14,7 @@ import time
 import pytest
 
 import tapedb
-from conftest import START, TICKS, fill
-from test_objects import assert_interrupted, run
+from conftest import START, TICKS, assert_interrupted, fill, needs_linux_for_topics, run
 
 LONG = int(os.environ.get("TAPEDB_LONG_ROWS", "3000000"))
 
@@ -245,8 +244,7 @@ EXITS = {
 
 @pytest.mark.parametrize("end", EXITS)
 def test_the_interpreter_ends_whatever_is_open(path, end):
-    if end == "topic" and sys.platform != "linux":
-        pytest.skip("topics need Linux")
+    needs_linux_for_topics(EXITS[end])
     if end == "generator":
         pytest.importorskip("numpy")
     script = """
@@ -266,7 +264,7 @@ def loading():
             load.append("A", 1, x=1)
             load.flush()
 """
-    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", script + EXITS[end], str(path)], capture_output=True, text=True, timeout=60)
+    done = run(script + EXITS[end], path)
     assert done.returncode == (3 if end == "exception" else 0), (done.returncode, done.stderr)
     assert "Fatal" not in done.stderr and "panicked" not in done.stderr and "Traceback" not in done.stderr, done.stderr
     with tapedb.open(path) as db:
@@ -411,6 +409,40 @@ def test_closing_from_another_thread_ends_every_call(path):
     for thread in threads:
         thread.join(30)
     assert len(ended) == len(calls)
+
+
+def test_closing_while_others_open(quick_path):
+    """What is opened while the database is being closed is closed too, or is an error; then another process may open it."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(8):
+            db = tapedb.open(quick_path)
+            stream = db.create("ticks", TICKS, exist_ok=True)
+            opened, unexpected = [], []
+
+            def work():
+                try:
+                    while True:
+                        opened.append(stream.cursor())
+                        opened.append(stream.loader())
+                except tapedb.Closed:
+                    pass
+                except BaseException as error:
+                    unexpected.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while len(opened) < 30:
+                time.sleep(0.001)
+            db.close()
+            for thread in threads:
+                thread.join(30)
+            assert unexpected == [] and all(child.closed for child in opened)
+            tapedb.open(quick_path).close()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")

@@ -4,16 +4,13 @@ import copy
 import gc
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import pytest
 
 import tapedb
-from conftest import START, TICKS, fill
+from conftest import START, TICKS, assert_interrupted, fill, needs_linux_for_topics, run
 
 
 def test_closed_objects_say_so(path):
@@ -141,12 +138,6 @@ def test_a_wait_ends_when_the_cursor_is_closed(ticks):
     assert not thread.is_alive() and len(caught) == 1
 
 
-def run(script, *arguments, **options):
-    """Runs a script in a Python of its own."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_is_a_clear_error(path):
     done = run(
@@ -198,8 +189,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_a_wait(path, wait):
-    if wait in ("topic", "publish") and sys.platform != "linux":
-        pytest.skip("topics need Linux")
+    needs_linux_for_topics(WAITS[wait])
     script = f"""
         import sys, threading, time, tapedb
 
@@ -289,22 +279,6 @@ def test_ctrl_c_ends_a_wait_for_a_server(path, wait, signal_of_server):
     assert_interrupted(script, path)
 
 
-def assert_interrupted(script, path):
-    """Runs a program that waits, sends Ctrl-C, and compares the time that it prints when the wait has ended."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "ready\n", child.communicate()
-    time.sleep(0.3)
-    sent = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    out, error = child.communicate(timeout=60)
-    assert child.returncode == 0, error
-    # Both processes have the same clock. The bound is not that of the promise (200 ms), for test machines are busy: `bench/python`
-    # measures it.
-    assert float(out) - sent < 5
-
-
 def test_notebooks_show_closed_objects(path):
     pytest.importorskip("numpy")
     db = tapedb.open(path)
@@ -335,44 +309,55 @@ def test_ctrl_c_loses_no_message(ticks):
     assert seen == [*range(100), 0, 1, 2]
 
 
-def test_objects_do_not_leak(path):
-    """The memory after 10,000 times open and close is that after the first 1,000."""
-    resource = pytest.importorskip("resource")
-    rounds = int(os.environ.get("TAPEDB_LEAK_ROUNDS", "10000"))
-    with tapedb.open(path) as db:
-        stream = fill(db.create("ticks", TICKS))
-
-        def once():
-            cursor = stream.cursor()
-            next(cursor)
-            cursor.close()
-            loader = stream.loader()
-            loader.close()
-
-        def resident():
-            gc.collect()
-            with open("/proc/self/statm") as file:
-                return int(file.read().split()[1]) * resource.getpagesize()
-
-        if not os.path.exists("/proc/self/statm"):
-            pytest.skip("the system does not state the memory of a process")
-        for _ in range(rounds // 10):
-            once()
-        before, files = resident(), len(os.listdir("/proc/self/fd"))
-        for _ in range(rounds):
-            once()
-        assert resident() - before < 8 << 20
-        assert len(os.listdir("/proc/self/fd")) == files
+ROUNDS = int(os.environ.get("TAPEDB_LEAK_ROUNDS", "10000"))
 
 
-def test_databases_do_not_leak(path):
-    if not os.path.exists("/proc/self/fd"):
-        pytest.skip("the system does not list the files of a process")
-    tapedb.open(path).close()
-    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    tasks = len(os.listdir("/proc/self/task"))
-    for _ in range(200):
-        with tapedb.open(path) as db:
-            db.create("ticks", TICKS, exist_ok=True)
-    assert len(os.listdir("/proc/self/fd")) == files and threading.active_count() == threads
-    assert len(os.listdir("/proc/self/task")) <= tasks + 1
+def assert_nothing_leaks(once, rounds=ROUNDS):
+    """The memory, files and threads after many rounds are those after a tenth of them."""
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("the system does not state the memory of a process")
+
+    def held():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    for _ in range(rounds // 10):
+        once()
+    bytes, files, threads = held()
+    for _ in range(rounds):
+        once()
+    bytes_after, files_after, threads_after = held()
+    assert bytes_after - bytes < 8 << 20
+    # A thread that ends is listed until the system has taken it away.
+    assert files_after == files and threads_after <= threads + 1
+
+
+def test_cursors_and_loaders_do_not_leak(ticks):
+    def once():
+        with ticks.cursor() as cursor, ticks.loader(), ticks.arrow(rows=10) as batches:
+            next(cursor), next(batches)
+
+    assert_nothing_leaks(once)
+
+
+def test_databases_do_not_leak(quick_path):
+    def once():
+        with tapedb.open(quick_path) as db:
+            next(db["ticks"].cursor())
+
+    with tapedb.open(quick_path) as db:
+        fill(db.create("ticks", TICKS))
+    assert_nothing_leaks(once)
+
+
+def test_connections_do_not_leak(quick_path):
+    def once():
+        with tapedb.open(server.url) as db:
+            next(db["ticks"].cursor())
+
+    with tapedb.serve(quick_path) as server:
+        with tapedb.open(server.url) as db:
+            fill(db.create("ticks", TICKS))
+        assert_nothing_leaks(once, ROUNDS // 10)

@@ -145,7 +145,9 @@ def test_tables_round_trip(rows):
 
 
 def has_scale(fields):
-    """Whether the decimals are exact with 18 digits after the point, of 38."""
+    """Whether the decimals are exact with 18 digits after the point, of 38, and those of a fixed scale have at most 18 digits."""
+    if abs(fields["s"]) >= 10**14:
+        return False
     numbers = [number for number in (fields["d"], fields["nd"]) if number is not None]
     return all(number.is_finite() and number.as_tuple().exponent >= -18 and abs(number) < 10**18 for number in numbers)
 

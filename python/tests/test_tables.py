@@ -47,6 +47,21 @@ def test_tables_of_all_libraries(any_db):
     assert table.count() == 100
 
 
+@pytest.mark.parametrize("count", [1, 126, 127, 128, 129, 32_766, 32_767, 32_768])
+def test_categories_of_any_number(db, count):
+    """Codes of categories are as narrow as their number allows; null is one more."""
+    pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    stream = db.create("x", "message X { s: string?, e: Side? } enum Side { BUY = 0, SELL = 1 }")
+    names = [f"S{i}" for i in range(count)]
+    with stream.loader() as load:
+        load.append_table({"time": range(count + 2), "symbol": [*names, *names[-1:], *names[:1]], "e": ["BUY", None, *["SELL"] * count]})
+    frame, arrays = stream.table().to_pandas(), stream.table().to_numpy()
+    assert frame["symbol"].tolist() == arrays["symbol"].tolist() == [*names, *names[-1:], *names[:1]]
+    assert frame["e"].isna().tolist() == [False, True, *[False] * count] and arrays["e"].tolist() == ["BUY", None, *["SELL"] * count]
+    assert frame["symbol"].cat.codes.dtype == ("int8" if count < 127 else "int16" if count < 32_767 else "int32")
+
+
+
 def test_what_is_selected(ticks):
     names = lambda **options: list(ticks.table(**options).columns)  # noqa: E731
     assert names(fields=["size"]) == ["time", "symbol", "size"] and names(fields=[]) == ["time", "symbol"]

@@ -107,6 +107,16 @@ def test_a_dictionary_with_a_null_among_its_values(db):
     assert loaded(db, arrow(s=array), "s") == ["a", None, "c", None, "a", None, "c", None]
 
 
+@pytest.mark.parametrize("key", [3, -1])
+def test_a_key_without_a_value(db, key):
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0, 1, 2, key, 0], pa.int8()), pa.array(["a", "b", "c"]), safe=False)
+    stream = db.create("loaded", "message W { s: string }")
+    for columns in ({"symbol": SYMBOLS, "s": keys}, {"symbol": keys, "s": SYMBOLS}):
+        with stream.loader() as loader, pytest.raises(tapedb.Error, match="value 6 has the key"):
+            loader.append_table({"time": TIMES, **columns})
+    assert stream.stats().messages == 0
+
+
 def test_symbols_of_any_kind(db):
     for number, array in enumerate((pa.array(SYMBOLS, pa.large_string()), pa.array(SYMBOLS, pa.string_view()), pa.array(["Z", *SYMBOLS]).slice(1).dictionary_encode())):
         stream = db.create(f"s{number}", "message N { }")

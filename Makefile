@@ -88,8 +88,9 @@ test:
 	$(CARGO) test $(WORKSPACE) --no-run
 	@$(MAKE) --no-print-directory --jobs=2 tests lints
 
-# The command as `make demo` builds it, without its features; the others as they are, so that nothing else is checked again.
-MINIMAL := $(CARGO) clippy $(WORKSPACE) --no-default-features --features tapedb-arrow-ipc/zstd
+# The command as `make demo` builds it, without its features; the others as they are. Without SQL, whose hundred crates would be checked
+# again for other features of Arrow.
+MINIMAL := $(CARGO) clippy $(WORKSPACE) --exclude tapedb-query --no-default-features --features tapedb-arrow-ipc/zstd
 
 # Cargo divides the processors by itself: it would take the two jobs of make for all there are.
 .PHONY: tests lints
@@ -105,8 +106,7 @@ python:
 	python/check
 
 bench-python:
-	PROFILE=release python/check build
-	$(TARGET)/python/venv/bin/python bench/python --rows $(or $(ROWS),20000000) --rounds $(or $(ROUNDS),5)
+	PROFILE=release python/check bench --rows $(or $(ROWS),20000000) --rounds $(or $(ROUNDS),5)
 
 tidy:
 	$(CARGO) test -p tapedb-tidy --lib --quiet
@@ -156,6 +156,9 @@ acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }
 	$(CARGO) build --release -p tapedb-cli
 	python3 testing/acceptance/check_import.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
+	@if python3 -c 'import databento_dbn' 2>/dev/null; then \
+		python3 testing/acceptance/check_dbn.py --tapedb $(TARGET)/release/tapedb --data $(DATA)/dbn; \
+	else echo 'SKIPPED: files of Databento; install the package databento-dbn to compare them'; fi
 
 soak:
 	$(CARGO) run --release -p tapedb-soak -- $(or $(MESSAGES),20000000)

@@ -277,7 +277,7 @@ impl Loader {
             return Ok(());
         }
         match self.state.run(py, State::flush) {
-            // Another thread has closed it meanwhile.
+            // Another thread has closed it during this.
             Err(Failure::Closed(_)) => Ok(()),
             Err(failure) => Err(failure.into()),
             Ok(_) => Ok(self.state.close(py)?),

@@ -49,7 +49,7 @@ class Database(Closing):
         self._is_closing = False
 
     def _adopt(self, child: _T) -> _T:
-        """Has a child closed with the database; at once, if another thread is closing it meanwhile."""
+        """Has a child closed with the database; at once, if another thread is just closing it."""
         with self._closing:
             if not self._is_closing:
                 self._children.add(weakref.ref(child, self._children.discard))

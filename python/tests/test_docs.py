@@ -48,7 +48,7 @@ NOTEBOOKS = ["tutorial.ipynb", "order_books.ipynb"]
 def test_a_notebook_runs(name, tmp_path, monkeypatch):
     pytest.importorskip("polars")
     monkeypatch.chdir(tmp_path)
-    # Plots are drawn, and shown to nobody.
+    # Plots are drawn, and not shown.
     monkeypatch.setenv("MPLBACKEND", "Agg")
     notebook = json.loads((ROOT / "python/examples" / name).read_text())
     names = {"__name__": "notebook"}

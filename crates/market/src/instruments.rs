@@ -39,7 +39,7 @@ pub enum InstrumentKind {
 /// What a definition does.
 #[derive(Enumeration, Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DefinitionAction {
-    /// The instrument is new, or stated anew.
+    /// The instrument is new, or stated once more.
     #[default]
     Add,
     /// The instrument has changed.

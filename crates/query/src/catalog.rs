@@ -3,9 +3,9 @@
 //! The schema [`MAIN`], where names without a stream are looked up, has streams of one message type as tables.
 
 use crate::error::{Error, Reason, wrapped};
-use crate::names;
 use crate::open::OpenStream;
 use crate::snapshot::Snapshot;
+use crate::spelling;
 use crate::table::Table;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
@@ -17,9 +17,6 @@ pub(crate) const CATALOG: &str = "tapedb";
 
 /// Name of the schema of names that have none.
 pub(crate) const MAIN: &str = "main";
-
-/// Name of the catalog whose tables have only the last message of each symbol.
-pub(crate) const LATEST: &str = "latest";
 
 /// The streams of a query.
 #[derive(Debug)]
@@ -70,7 +67,7 @@ impl Types {
         if snapshot.has(&self.name) {
             return snapshot.stream(&self.name);
         }
-        let near = names::near(&self.name, snapshot.names().iter().map(String::as_str));
+        let near = spelling::near(&self.name, snapshot.names().iter().map(String::as_str));
         Err(Error::new(Reason::Query, format!("there is no stream {:?}{near}", self.name)))
     }
 }
@@ -85,7 +82,7 @@ impl SchemaProvider for Types {
         let stream = self.stream().map_err(wrapped)?;
         let tables = stream.tables();
         if !tables.iter().any(|table| table == name) {
-            let near = names::near(name, tables.iter().map(String::as_str));
+            let near = spelling::near(name, tables.iter().map(String::as_str));
             let what = format!("stream {:?} has no message type {name:?}{near}", self.name);
             return Err(wrapped(Error::new(Reason::Query, what)));
         }
@@ -120,7 +117,7 @@ impl SchemaProvider for Bare {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if !self.0.has(name) {
-            let near = names::near(name, self.0.names().iter().map(String::as_str));
+            let near = spelling::near(name, self.0.names().iter().map(String::as_str));
             let what = format!(
                 "there is no table {name:?}{near}; a table is a stream and a message type, such as {}",
                 self.example()

@@ -2,7 +2,6 @@
 //!
 //! Both read tables that have nothing else: the engine finds these messages from the end of a stream.
 
-use crate::catalog::LATEST;
 use crate::predicate::{self, Exactness};
 use crate::snapshot::Snapshot;
 use crate::table::{Column, Table};
@@ -22,6 +21,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::any::Any;
 use std::sync::Arc;
+
+/// Name of the catalog whose tables have only the last message of each symbol.
+pub(crate) const LATEST: &str = "latest";
 
 /// Replaces `latest('stream.Type')` in the text of a query by a name that stands for that table: its stream and type.
 pub(crate) fn resolve(factor: &mut TableFactor, snapshot: &Snapshot) -> Option<(String, String)> {
@@ -80,7 +82,7 @@ fn find(wanted: &str, snapshot: &Snapshot) -> Option<(String, String)> {
         wanted.match_indices('.').find_map(|(at, _)| {
             let stream = snapshot.name_of(&wanted[..at])?;
             let tables = snapshot.stream(stream).ok()?.tables();
-            let table = crate::names::find(&wanted[at + 1..], tables.iter().map(String::as_str))?;
+            let table = crate::spelling::find(&wanted[at + 1..], tables.iter().map(String::as_str))?;
             Some((stream.to_string(), table.to_string()))
         })
     })

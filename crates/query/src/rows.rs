@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Reason};
 use crate::live::LiveRows;
+use crate::next::Next;
 use crate::snapshot::Snapshot;
 use crate::upstream::UpstreamRows;
 use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
@@ -250,17 +251,6 @@ fn there(rows: &mut UpstreamRows, until: Option<Instant>) -> Result<Next, Error>
             next => return Ok(next),
         }
     }
-}
-
-/// What [`Rows::next_within`] returns.
-#[derive(Debug, Clone)]
-pub enum Next {
-    /// A batch, which has at least one row.
-    Batch(RecordBatch),
-    /// Nothing yet.
-    Waiting,
-    /// That was all.
-    End,
 }
 
 /// The error of a query that ran too long.

@@ -1,10 +1,11 @@
 //! Queries for the users of a server: with their rights, and within limits for each of them and for all.
 
 use crate::error::Error;
+use crate::next::Next;
 use crate::options::Options;
 use crate::parameters::Parameters;
 use crate::pool::{SharedBytes, UserPool};
-use crate::rows::{Next, Rows};
+use crate::rows::Rows;
 use crate::session::{Run, Sql};
 use crate::snapshot::MayRead;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};

@@ -2,12 +2,12 @@
 
 use crate::arithmetic::CheckArithmetic;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
-use crate::catalog::{CATALOG, LATEST, Latest, MAIN, Streams};
+use crate::catalog::{CATALOG, Latest, MAIN, Streams};
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
 use crate::functions;
 use crate::gapfill::{FillGaps, GapFillPlanner};
-use crate::latest::UseLatest;
+use crate::latest::{LATEST, UseLatest};
 use crate::live::{LiveRows, Slice};
 use crate::names;
 use crate::options::{Options, Place};

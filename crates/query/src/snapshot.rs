@@ -75,7 +75,7 @@ impl Snapshot {
 
     /// The stream that a name in a query means: that of the name, or the only one that differs by case alone.
     pub fn name_of(&self, name: &str) -> Option<&str> {
-        crate::names::find(name, self.names.iter().map(String::as_str))
+        crate::spelling::find(name, self.names.iter().map(String::as_str))
     }
 
     /// A stream by its exact name; it is opened if it is not.

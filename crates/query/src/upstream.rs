@@ -1,9 +1,9 @@
 //! Queries that run on the server of a remote database: what is sent to it, and rows of the bytes that it returns.
 
 use crate::error::{Error, Reason};
+use crate::next::Next;
 use crate::options::Options;
 use crate::parameters::Parameters;
-use crate::rows::Next;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use std::time::{Duration, Instant};

@@ -3,7 +3,8 @@
 use super::shape::{Shape, shape_of};
 use super::slice::Slice;
 use crate::error::{Error, Reason};
-use crate::rows::{Next, Rows};
+use crate::next::Next;
+use crate::rows::Rows;
 use crate::session::{Planned, Run, Sql};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};

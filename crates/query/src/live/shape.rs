@@ -15,7 +15,7 @@ pub(crate) enum Shape {
     Messages(String),
     /// Rows of as-of joins: slices of time.
     Times,
-    /// Groups by a bucket of time: slices that end where this expression of the time begins anew.
+    /// Groups by a bucket of time: slices that end where this expression of the time changes.
     Buckets(Box<Expr>),
 }
 

@@ -2,7 +2,7 @@
 
 use super::grid::{Bucket, Grid, Origin};
 use super::width::Width;
-use crate::names;
+use crate::spelling;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{ScalarValue, exec_err, plan_err};
@@ -195,7 +195,7 @@ fn zone_of(value: &ScalarValue) -> Result<Option<TimeZone>> {
         Ok(zone) => Ok(Some(zone)),
         Err(_) => {
             let known: Vec<String> = jiff::tz::db().available().map(|name| name.to_string()).collect();
-            let near = names::near(name, known.iter().map(String::as_str));
+            let near = spelling::near(name, known.iter().map(String::as_str));
             plan_err!("there is no time zone {name:?}{near}")
         }
     }

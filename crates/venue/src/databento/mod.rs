@@ -14,6 +14,7 @@ mod instruments;
 mod layouts;
 mod metadata;
 mod prices;
+mod records;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ use crate::options::OnBadLine;
 use crate::record::AnyRecord;
 use crate::source::{Counters, RowHeader, Source};
 use bytes::BadRecord;
-use head::{Decoded, HEAD_BYTES, decode};
+use head::HEAD_BYTES;
+use records::{Decoded, decode};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;

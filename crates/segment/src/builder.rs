@@ -1,5 +1,6 @@
 //! Collects messages in time order and makes a block of them.
 
+use crate::canonical::Canonicity;
 use crate::column::{ColumnHabit, write_ints};
 use crate::encoding::{Habit, Tier};
 use crate::error::SegmentError;
@@ -8,9 +9,9 @@ use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, OWN, l
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plain;
-use crate::plan::{Plan, RecordNode};
+use crate::plan::{GroupPlan, Plan, RecordNode};
 use crate::row::RowHeader;
-use crate::shred::{Chunks, Habits, Span, gather_complete, shred};
+use crate::shred::{Bodies, Chunks, Habits, Span, gather_complete, shred};
 use crate::simd::widest;
 use crate::slots::Slots;
 use crate::source::{ColumnRun, RowBuffer, RowRun, Source};
@@ -228,7 +229,7 @@ impl BlockBuilder {
     /// checksum of its content: that is for blocks in files, which [`SegmentWriter`](crate::SegmentWriter) writes.
     pub fn finish(&mut self, plan: &Plan, out: &mut Vec<u8>) {
         if !self.rows.is_empty() {
-            self.write(plan, None, out);
+            self.write(plan, None, Canonicity::Checked, out);
         }
         self.clear();
     }
@@ -245,8 +246,22 @@ impl BlockBuilder {
         plain::write(self.source(), content, out);
     }
 
+    /// Whether a block that was written with [`Canonicity::Proved`] may differ from its source because of bodies that are not
+    /// canonical.
+    #[cold]
+    pub(crate) fn has_bodies_that_are_not_canonical(&self, plan: &Plan) -> bool {
+        let source = self.rows.source();
+        (0..source.len()).any(|row| plan.layouts().check(source.types[row], source.body(row)).is_err())
+    }
+
     /// Appends the block, which has messages.
-    pub(crate) fn write(&mut self, plan: &Plan, content: Option<u64>, out: &mut Vec<u8>) {
+    pub(crate) fn write(
+        &mut self,
+        plan: &Plan,
+        content: Option<u64>,
+        canonicity: Canonicity,
+        out: &mut Vec<u8>,
+    ) {
         self.lanes();
         let Self { lanes: LaneOrder { lanes, lane_of, order, .. }, rows, learned, options, .. } = self;
         let Learned { habits, lane_form } = learned;
@@ -265,7 +280,7 @@ impl BlockBuilder {
             let (rows, others) = rest.split_at(count as usize);
             rest = others;
             chunks.type_id = first.type_id;
-            let group = GroupRows { source, group: index as u16, lanes, rows };
+            let group = GroupRows { source, group: index as u16, lanes, rows, canonicity };
             let is_whole = group.write_bodies(plan, &mut chunks);
             group.write_times(&mut chunks);
             group.write_lanes(by_lane, &mut chunks);
@@ -297,6 +312,7 @@ fn write_order(source: Source<'_>, is_cut: bool, chunks: &mut Chunks) {
 #[derive(Clone, Copy)]
 struct GroupRows<'a> {
     source: Source<'a>,
+    canonicity: Canonicity,
     /// Index of the group.
     group: u16,
     lanes: &'a [Lane],
@@ -306,7 +322,7 @@ struct GroupRows<'a> {
 impl GroupRows<'_> {
     /// Writes the columns of the bodies; returns whether they had to stay whole.
     fn write_bodies(self, plan: &Plan, chunks: &mut Chunks) -> bool {
-        let Self { source, group, lanes, rows } = self;
+        let Self { source, group, lanes, rows, .. } = self;
         let type_id = lanes[0].type_id;
         let of_type = plan.group(type_id);
         let is_short = of_type.is_some_and(|of_type| self.are_all_of(of_type.root.fixed));
@@ -330,17 +346,20 @@ impl GroupRows<'_> {
             gather_complete(&open.root, source.bodies, &starts, (is_alone.then_some(rows), slots.as_ref()))
         });
         let is_certain = fields.as_ref().is_some_and(|fields| fields.iter().all(Field::is_beyond_doubt));
-        match of_type.filter(|_| is_certain || self.are_canonical(plan, is_short)) {
-            Some(of_type) => {
-                shred(of_type, group, (source.bodies, &starts, slots), &level, fields, chunks);
-                false
-            }
-            None => {
-                let bodies: Vec<Span> = rows.iter().map(|row| source.span((*row).into())).collect();
-                chunks.add_strings(group, 0, &bodies, source.bodies);
-                true
-            }
+        // Records of one length are checked together, faster than they can be column by column.
+        let is_proved = self.canonicity == Canonicity::Proved && !is_short;
+        let rules = of_type.filter(|_| is_proved).and_then(GroupPlan::rules_that_are_enough);
+        let are_split = of_type
+            .filter(|_| is_certain || rules.is_some() || self.are_canonical(plan, is_short))
+            .is_some_and(|of_type| {
+                let bodies = Bodies { arena: source.bodies, starts: &starts, slots, rules };
+                shred(of_type, group, bodies, &level, fields, chunks).is_ok()
+            });
+        if !are_split {
+            let bodies: Vec<Span> = rows.iter().map(|row| source.span((*row).into())).collect();
+            chunks.add_strings(group, 0, &bodies, source.bodies);
         }
+        !are_split
     }
 
     /// Whether all bodies have so many bytes, and at least one.
@@ -368,7 +387,7 @@ impl GroupRows<'_> {
     /// Writes the times of a group in the order of lanes too, where those of each symbol have even steps. That takes few
     /// bytes, and readers of columns need not fetch each row's time from its position among all.
     fn write_times(self, chunks: &mut Chunks) {
-        let Self { source, group, lanes, rows } = self;
+        let Self { source, group, lanes, rows, .. } = self;
         let is_alone = lanes.len() == 1 && rows.len() == source.len();
         if is_alone || rows.len() < lanes.len() * LANE_ROWS {
             return;

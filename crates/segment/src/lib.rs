@@ -10,6 +10,7 @@
 mod assemble;
 mod block;
 mod builder;
+mod canonical;
 mod coefficients;
 mod column;
 mod columns;

@@ -36,6 +36,8 @@ pub struct GroupPlan {
     ways: Vec<Vec<(u16, StepKind)>>,
     /// What the values of each column may be.
     rules: Vec<Rule>,
+    /// Whether bodies are canonical if their columns follow these rules and give the bodies back.
+    are_rules_enough: bool,
 }
 
 /// One column: its content and its name.
@@ -189,7 +191,8 @@ impl GroupPlan {
         shift_record(&mut root, columns.len());
         let mut ways = vec![Vec::new(); columns.len()];
         root.note_ways(&mut Vec::new(), &mut ways);
-        Self { root, slots: columns.len() + maker.slots, columns, ways, rules }
+        let are_rules_enough = rules.iter().all(Rule::is_known) && root.levels() < LEVELS_MAX;
+        Self { root, slots: columns.len() + maker.slots, columns, ways, rules, are_rules_enough }
     }
 
     /// The columns by their numbers.
@@ -207,13 +210,26 @@ impl GroupPlan {
         self.rules.get(usize::from(column)).copied()
     }
 
+    /// What the values of all columns may be, if bodies are canonical whose columns are like that and give the bodies back.
+    pub(crate) fn rules_that_are_enough(&self) -> Option<&[Rule]> {
+        self.are_rules_enough.then_some(&self.rules)
+    }
+
     /// The columns that determine which values a column has, from the outermost on; none for a column that does not exist.
     pub fn way_to(&self, column: u16) -> &[(u16, StepKind)] {
         self.ways.get(usize::from(column)).map_or(&[], |way| way)
     }
 }
 
+/// Records and arrays in each other: far fewer than a body may have, so that none is refused for its depth alone.
+const LEVELS_MAX: usize = MAX_DEPTH as usize / 2;
+
 impl RecordNode {
+    /// How many records and arrays are in each other at most, this one too.
+    fn levels(&self) -> usize {
+        1 + self.fields.iter().map(|field| field.node.levels()).max().unwrap_or(0)
+    }
+
     /// Notes for each column below this record the columns on the way to it, of which `above` are above the record.
     fn note_ways(&self, above: &mut Vec<(u16, StepKind)>, noted: &mut [Vec<(u16, StepKind)>]) {
         for field in &self.fields {
@@ -224,6 +240,17 @@ impl RecordNode {
 }
 
 impl Node {
+    fn levels(&self) -> usize {
+        match self {
+            Self::Leaf { .. } | Self::Bytes { .. } => 0,
+            Self::Record(record) => record.levels(),
+            Self::Union { alternatives, .. } => {
+                alternatives.iter().map(RecordNode::levels).max().unwrap_or(0)
+            }
+            Self::Array { item, .. } => 1 + item.node.levels(),
+        }
+    }
+
     /// [`RecordNode::note_ways`] of a node that may have a column for its presence.
     fn note_nullable(
         &self,

@@ -2,6 +2,7 @@
 
 use crate::head::BLOCK_BYTES_MAX;
 use crate::plan::ColumnKind;
+use crate::stats::Stats;
 use crate::values::Values;
 use tapedb_codec::dynamic::TypeLayout;
 use tapedb_schema::{Decimal64, Scalar, TimeOfDay, is_valid_ascii};
@@ -28,7 +29,28 @@ impl Rule {
         };
         is_of_kind && self.what.holds(values)
     }
+
+    /// Whether a look at each value by itself finds what is wrong.
+    pub(crate) fn is_known(&self) -> bool {
+        self.what != What::Unknown
+    }
+
+    /// [`Self::holds`] of integers read from slots of this field's width, which have these `stats`.
+    pub(crate) fn holds_of_slots(&self, values: &[i64], stats: Stats) -> bool {
+        let is_positive = stats.min >= 0;
+        match self.what {
+            What::Any | What::Bytes { .. } => true,
+            What::AtMost(most) => is_positive && stats.max as u64 <= most,
+            What::Decimal64 if is_positive && stats.max as u64 <= SMALL_MAX => true,
+            // Of values that are all the same, one stands for all.
+            what if stats.differing == 0 => what.holds(Values::Ints(&values[..values.len().min(1)])),
+            what => what.holds(Values::Ints(values)),
+        }
+    }
 }
+
+/// The greatest decimal of the small form that is not negative, by its bits: nearly all are below.
+const SMALL_MAX: u64 = (0b11 << 61) - 1;
 
 /// What values may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +117,9 @@ impl What {
                 .iter()
                 .all(|value| u32::try_from(*value).is_ok_and(|code| char::from_u32(code).is_some())),
             (Self::Ascii(width), Values::Ints(values)) => {
-                fit(values, width, false) && values.iter().all(|value| is_valid_ascii(&value.to_le_bytes()))
+                let is_wrong = |value: &i64| !is_valid_ascii(&value.to_le_bytes());
+                fit(values, width, false)
+                    && !values.iter().fold(false, |wrong, value| wrong | is_wrong(value))
             }
             (Self::Ascii(width), Values::Bytes(ends, content)) => texts(ends, content)
                 .all(|text| text.is_some_and(|text| text.len() <= width.into() && is_valid_ascii(text))),
@@ -116,8 +140,6 @@ fn fit(values: &[i64], width: u8, signed: bool) -> bool {
 }
 
 fn are_decimals(values: &[i64]) -> bool {
-    /// The greatest of the small form that is not negative: nearly all are below.
-    const SMALL_MAX: u64 = (0b11 << 61) - 1;
     let is_doubtful = values.iter().fold(false, |doubtful, value| doubtful | (*value as u64 > SMALL_MAX));
     !is_doubtful || values.iter().all(|bits| Decimal64::from_bits(*bits as u64).is_canonical())
 }

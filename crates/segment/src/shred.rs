@@ -1,5 +1,6 @@
 //! Takes bodies apart into columns, one level of the plan at a time: every step runs over all values of a column.
 
+use crate::canonical::NotCanonical;
 use crate::column::{self, ColumnHabit};
 use crate::decimals::{self, Decimals};
 use crate::encoding::Tier;
@@ -8,10 +9,12 @@ use crate::gather::{gather, gather_all, gather_even};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
+use crate::rule::Rule;
 use crate::slots::Slots;
 use crate::spare::Ints;
 use crate::stats::Stats;
 use crate::transpose::extent;
+use crate::values::Values;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -63,30 +66,58 @@ impl Chunks<'_> {
 
     /// Adds a column of texts.
     pub fn add_strings(&mut self, group: u16, column: usize, spans: &[Span], arena: &[u8]) {
-        let (mut ends, mut content) = (Vec::with_capacity(spans.len()), Vec::new());
-        for span in spans {
-            content.extend_from_slice(of(arena, span));
-            ends.push(content.len() as u32);
-        }
+        let (ends, content) = texts(spans, arena);
         self.add(group, column, None, |tier, _, out| column::write_strings(&ends, &content, tier, out));
     }
 }
 
-/// Splits the bodies of one record type into columns. They are canonical and begin at `bodies`; `level` has
-/// their runs; `slots`, what came as columns. `complete`: the fields that [`gather_complete`] gives, if the caller has them.
+/// Texts one after the other, and where each ends.
+fn texts(spans: &[Span], arena: &[u8]) -> (Vec<u32>, Vec<u8>) {
+    let (mut ends, mut content) = (Vec::with_capacity(spans.len()), Vec::new());
+    for span in spans {
+        content.extend_from_slice(of(arena, span));
+        ends.push(content.len() as u32);
+    }
+    (ends, content)
+}
+
+/// Bodies of one record type.
+pub(crate) struct Bodies<'a> {
+    pub arena: &'a [u8],
+    /// Where each begins.
+    pub starts: &'a [u32],
+    /// What came as columns.
+    pub slots: Option<Slots<'a>>,
+    /// `None`: they have been found to be canonical. Else what the values of each column may be.
+    pub rules: Option<&'a [Rule]>,
+}
+
+/// Splits bodies into columns; `level` has their runs. `complete`: the fields that [`gather_complete`] gives, if the caller
+/// has them.
+///
+/// # Errors
+/// When a column does not follow its rule, or bodies have no columns. Then nothing is added. Bodies may have passed that are not
+/// canonical, but then they are others than the columns give back.
 pub(crate) fn shred(
     plan: &GroupPlan,
     group: u16,
-    (arena, bodies, slots): (&[u8], &[u32], Option<Slots<'_>>),
+    Bodies { arena, starts, slots, rules }: Bodies<'_>,
     level: &Level,
     complete: Option<Vec<Field>>,
     chunks: &mut Chunks,
-) {
-    let first = chunks.list.len();
-    let mut shredder = Shredder { group, arena, chunks, complete, slots: slots.as_ref() };
-    shredder.record(&plan.root, bodies, level);
+) -> Result<(), NotCanonical> {
+    let (first, start) = (chunks.list.len(), chunks.bytes.len());
+    let mut shredder = Shredder { group, arena, rules, chunks, complete, slots: slots.as_ref() };
+    let shredded = shredder.record(&plan.root, starts, level);
     let Chunks { list, bytes, .. } = chunks;
-    sort_by_column(&mut list[first..], bytes);
+    match shredded {
+        Ok(()) => sort_by_column(&mut list[first..], bytes),
+        Err(_) => {
+            list.truncate(first);
+            bytes.truncate(start);
+        }
+    }
+    shredded
 }
 
 /// Fixed fields are written before the others: puts the columns into the order of their numbers.
@@ -147,6 +178,8 @@ fn fields_of(fields: &[(usize, ColumnKind, u32)], values: Vec<Ints>) -> Vec<Fiel
 struct Shredder<'a, 'b> {
     group: u16,
     arena: &'a [u8],
+    /// [`Bodies::rules`].
+    rules: Option<&'a [Rule]>,
     chunks: &'a mut Chunks<'b>,
     /// Of the first record: its complete fields, …
     complete: Option<Vec<Field>>,
@@ -195,42 +228,59 @@ impl NullBits {
 }
 
 impl Shredder<'_, '_> {
-    fn record(&mut self, node: &RecordNode, bodies: &[u32], level: &Level) {
+    fn record(&mut self, node: &RecordNode, bodies: &[u32], level: &Level) -> Result<(), NotCanonical> {
         if bodies.is_empty() {
-            return;
+            return Ok(());
         }
+        self.reach(bodies, node.fixed)?;
         let (mut nulls, mut complete) = (NullBits::default(), Vec::new());
         let slots = self.slots.take();
         for field in &node.fields {
             let Node::Leaf { column, kind, width } = field.node else { continue };
             match self.present(field, &mut nulls, bodies, level) {
                 Some((members, child)) => match slots.and_then(|slots| slots.column(column)) {
-                    Some(values) => self.slots(column, kind, &pick(&values, &members), &child),
-                    None => self.leaf(column, kind, (field.offset, width), &pick(bodies, &members), &child),
+                    Some(values) => self.slots(column, kind, &pick(&values, &members), &child)?,
+                    None => {
+                        self.leaf(column, kind, (field.offset, width), &pick(bodies, &members), &child)?
+                    }
                 },
                 None if can_be_followed(kind, level.count) => complete.push((column, kind, field.offset)),
                 None => match slots.and_then(|slots| slots.column(column)) {
-                    Some(values) => self.slots(column, kind, &values, level),
-                    None => self.leaf(column, kind, (field.offset, width), bodies, level),
+                    Some(values) => self.slots(column, kind, &values, level)?,
+                    None => self.leaf(column, kind, (field.offset, width), bodies, level)?,
                 },
             }
         }
-        self.complete(&complete, (bodies, slots), level);
+        self.complete(&complete, (bodies, slots), level)?;
         for field in &node.fields {
             if matches!(field.node, Node::Leaf { .. }) {
                 continue;
             }
             let contents = self.contents(node, field, bodies);
             match self.present(field, &mut nulls, bodies, level) {
-                Some((members, child)) => self.content(&field.node, &contents.pick(&members), &child),
-                None => self.content(&field.node, &contents, level),
+                Some((members, child)) => self.content(&field.node, &contents.pick(&members), &child)?,
+                None => self.content(&field.node, &contents, level)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes have something of this length at all places.
+    fn reach(&self, places: &[u32], length: u32) -> Result<(), NotCanonical> {
+        let last = places.iter().copied().max().unwrap_or(0);
+        match last as usize + length as usize <= self.arena.len() {
+            true => Ok(()),
+            false => Err(NotCanonical),
         }
     }
 
+    /// Where the contents of a field lie. It may be outside of bodies that are not canonical.
     fn contents(&self, node: &RecordNode, field: &FieldNode, bodies: &[u32]) -> Locations {
-        let start = |body: &u32| body + field.before.map_or(node.fixed, |before| self.u32_at(body + before));
-        let end = |body: &u32| body + self.u32_at(body + field.offset);
+        let start = |body: &u32| match field.before {
+            None => body + node.fixed,
+            Some(before) => body.wrapping_add(self.u32_at(body + before)),
+        };
+        let end = |body: &u32| body.wrapping_add(self.u32_at(body + field.offset));
         let ends = match field.node {
             Node::Bytes { .. } => bodies.iter().map(end).collect(),
             _ => Vec::new(),
@@ -278,25 +328,31 @@ impl Shredder<'_, '_> {
         Some((members, child))
     }
 
-    fn content(&mut self, node: &Node, contents: &Locations, level: &Level) {
+    fn content(&mut self, node: &Node, contents: &Locations, level: &Level) -> Result<(), NotCanonical> {
         if contents.starts.is_empty() {
-            return;
+            return Ok(());
         }
         match node {
             Node::Leaf { column, kind, width } => {
-                self.leaf(*column, *kind, (0, *width), &contents.starts, level);
+                self.leaf(*column, *kind, (0, *width), &contents.starts, level)
             }
-            Node::Bytes { column } => {
-                self.chunks.add_strings(self.group, *column, &contents.spans(), self.arena);
-            }
+            Node::Bytes { column } => self.texts(*column, &contents.spans()),
             Node::Record(record) => self.record(record, &contents.starts, level),
             Node::Union { tags, alternatives } => self.union(*tags, alternatives, &contents.starts, level),
             Node::Array { counts, item } => self.array(*counts, item, &contents.starts, level),
         }
     }
 
-    fn union(&mut self, column: usize, alternatives: &[RecordNode], contents: &[u32], level: &Level) {
+    fn union(
+        &mut self,
+        column: usize,
+        alternatives: &[RecordNode],
+        contents: &[u32],
+        level: &Level,
+    ) -> Result<(), NotCanonical> {
+        self.reach(contents, 1)?;
         let tags: Vec<i64> = contents.iter().map(|at| self.arena[*at as usize].into()).collect();
+        self.follows(column, &tags, Stats::of(&tags))?;
         self.chunks.add_ints(self.group, column, &tags, &level.ends);
         for (tag, alternative) in alternatives.iter().enumerate() {
             let tag = tag as i64;
@@ -306,12 +362,24 @@ impl Shredder<'_, '_> {
             let (mut members, mut child) = (Vec::new(), Level::default());
             child.filter(level, &mut members, |i| tags[i] == tag);
             let bodies: Vec<u32> = members.iter().map(|&i| contents[i as usize] + 1).collect();
-            self.record(alternative, &bodies, &child);
+            self.record(alternative, &bodies, &child)?;
         }
+        Ok(())
     }
 
-    fn array(&mut self, column: usize, item: &ItemNode, contents: &[u32], level: &Level) {
+    fn array(
+        &mut self,
+        column: usize,
+        item: &ItemNode,
+        contents: &[u32],
+        level: &Level,
+    ) -> Result<(), NotCanonical> {
+        self.reach(contents, 4)?;
         let counts: Vec<u32> = contents.iter().map(|content| self.u32_at(*content)).collect();
+        // An item has at least one byte.
+        if counts.iter().map(|count| u64::from(*count)).sum::<u64>() > self.arena.len() as u64 {
+            return Err(NotCanonical);
+        }
         let wide: Vec<i64> = counts.iter().map(|count| i64::from(*count)).collect();
         self.chunks.add_ints(self.group, column, &wide, &level.ends);
         let mut child = Level::default();
@@ -319,7 +387,7 @@ impl Shredder<'_, '_> {
         let mut items = Locations { starts: Vec::with_capacity(child.count), ends: Vec::new() };
         let mut nulls = Vec::new();
         for (content, count) in contents.iter().zip(&counts) {
-            self.items(item, *content, *count, &mut items, &mut nulls);
+            self.items(item, *content, *count, &mut items, &mut nulls).ok_or(NotCanonical)?;
         }
         match item.presence.and_then(|column| self.presence(column, &child, |i| !nulls[i])) {
             Some((members, present)) => self.content(&item.node, &items.pick(&members), &present),
@@ -327,23 +395,59 @@ impl Shredder<'_, '_> {
         }
     }
 
-    /// Appends the content of each item of an array, and which are null if they may be.
-    fn items(&self, item: &ItemNode, content: u32, count: u32, items: &mut Locations, nulls: &mut Vec<bool>) {
+    /// Appends the content of each item of an array, and which are null if they may be; `None`: they are not there.
+    fn items(
+        &self,
+        item: &ItemNode,
+        content: u32,
+        count: u32,
+        items: &mut Locations,
+        nulls: &mut Vec<bool>,
+    ) -> Option<()> {
         let (bitmap, needs_ends) = (content + 4, matches!(item.node, Node::Bytes { .. }));
         let mut at = bitmap + if item.presence.is_some() { count.div_ceil(8) } else { 0 };
+        if at as usize > self.arena.len() {
+            return None;
+        }
         for i in 0..count {
             let null = item.presence.is_some() && self.arena[(bitmap + i / 8) as usize] >> (i % 8) & 1 == 1;
             if item.presence.is_some() {
                 nulls.push(null);
             }
             let (skip, length) =
-                if null { (item.null_width, 0) } else { extent(self.arena, &item.extent, at) };
+                if null { (item.null_width, 0) } else { extent(self.arena, &item.extent, at)? };
             items.starts.push(at + skip);
-            at += skip + length;
+            at = (at + skip).checked_add(length).filter(|end| *end as usize <= self.arena.len())?;
             if needs_ends {
                 items.ends.push(at);
             }
         }
+        Some(())
+    }
+
+    /// Whether values follow the rule of their column, if that is to be found out.
+    fn follows(&self, column: usize, values: &[i64], stats: Stats) -> Result<(), NotCanonical> {
+        match self.rules.and_then(|rules| rules.get(column)) {
+            Some(rule) if !rule.holds_of_slots(values, stats) => Err(NotCanonical),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes texts, which may be outside of the bytes.
+    fn texts(&mut self, column: usize, spans: &[Span]) -> Result<(), NotCanonical> {
+        let is_there = |span: &Span| span.start <= span.end && span.end as usize <= self.arena.len();
+        if !spans.iter().all(is_there) {
+            return Err(NotCanonical);
+        }
+        let (ends, content) = texts(spans, self.arena);
+        match self.rules.and_then(|rules| rules.get(column)) {
+            Some(rule) if !rule.holds(Values::Bytes(&ends, &content)) => return Err(NotCanonical),
+            _ => {}
+        }
+        self.chunks.add(self.group, column, None, |tier, _, out| {
+            column::write_strings(&ends, &content, tier, out);
+        });
+        Ok(())
     }
 
     fn u32_at(&self, at: u32) -> u32 {
@@ -358,9 +462,9 @@ impl Shredder<'_, '_> {
         (offset, width): (u32, u32),
         starts: &[u32],
         level: &Level,
-    ) {
+    ) -> Result<(), NotCanonical> {
         if starts.is_empty() {
-            return;
+            return Ok(());
         }
         if let ColumnKind::Ascii(_) = kind {
             let unpadded = |start: &u32| {
@@ -370,17 +474,26 @@ impl Shredder<'_, '_> {
                 start..start + length as u32
             };
             let texts: Vec<Span> = starts.iter().map(unpadded).collect();
-            return self.chunks.add_strings(self.group, column, &texts, self.arena);
+            return self.texts(column, &texts);
         }
         let signed = matches!(kind, ColumnKind::Int { signed: true, .. });
-        self.slots(column, kind, &gather(self.arena, starts, offset, width, signed), level);
+        self.slots(column, kind, &gather(self.arena, starts, offset, width, signed), level)
     }
 
     /// Writes the slots of fields of fixed width.
-    fn slots(&mut self, column: usize, kind: ColumnKind, values: &[i64], level: &Level) {
+    fn slots(
+        &mut self,
+        column: usize,
+        kind: ColumnKind,
+        values: &[i64],
+        level: &Level,
+    ) -> Result<(), NotCanonical> {
         if !values.is_empty() {
-            self.values(column, kind, values, Stats::of(values), level);
+            let stats = Stats::of(values);
+            self.follows(column, values, stats)?;
+            self.values(column, kind, values, stats, level);
         }
+        Ok(())
     }
 
     fn values(&mut self, column: usize, kind: ColumnKind, values: &[i64], stats: Stats, level: &Level) {
@@ -421,14 +534,15 @@ impl Shredder<'_, '_> {
         fields: &[(usize, ColumnKind, u32)],
         (bodies, slots): (&[u32], Option<&Slots<'_>>),
         level: &Level,
-    ) {
-        let Some((first, _, _)) = fields.first() else { return };
+    ) -> Result<(), NotCanonical> {
+        let Some((first, _, _)) = fields.first() else { return Ok(()) };
         let key = (self.chunks.type_id, *first as u16);
         let fields = self.complete.take().unwrap_or_else(|| {
             let columns = slots.and_then(|slots| columns_of(slots, fields));
             columns
                 .map_or_else(|| gather_fields(fields, self.arena, bodies), |values| fields_of(fields, values))
         });
+        fields.iter().try_for_each(|field| self.follows(field.column, &field.values, field.stats))?;
         let mut habit = self.chunks.habits.records.remove(&key).unwrap_or_default();
         let followed = habit.choose(&fields, &level.ends);
         for column in &followed.changed {
@@ -443,6 +557,7 @@ impl Shredder<'_, '_> {
         }
         habit.note(level.count, self.chunks.bytes.len() - start);
         self.chunks.habits.records.insert(key, habit);
+        Ok(())
     }
 
     fn follower(&mut self, field: &Field, kind: u8, other: &Field, level: &Level) {

@@ -149,7 +149,7 @@ impl Transposer<'_> {
                 at += item.null_width;
                 continue;
             }
-            let (skip, length) = extent(arena, &item.extent, at);
+            let (skip, length) = extent(arena, &item.extent, at).expect("an item of a body that was checked");
             present.push(at + skip..at + skip + length);
             at += skip + length;
         }
@@ -176,20 +176,25 @@ fn number(arena: &[u8], at: u32) -> u32 {
     u32_at(arena, at as usize)
 }
 
-/// Bytes before the content of the item at `at`, and bytes of the content.
+/// Bytes before the content of the item at `at`, and bytes of the content, which need not be there; `None`: it is no item.
 #[inline]
-pub(crate) fn extent(arena: &[u8], extent: &Extent, at: u32) -> (u32, u32) {
+pub(crate) fn extent(arena: &[u8], extent: &Extent, at: u32) -> Option<(u32, u32)> {
+    let number = |at: u32| arena.get(at as usize..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     match extent {
-        Extent::Fixed(width) => (0, *width),
-        Extent::Prefixed => (4, number(arena, at)),
+        Extent::Fixed(width) => Some((0, *width)),
+        Extent::Prefixed => Some((4, number(at)?)),
         Extent::Records(alternatives) => {
             let tagged = alternatives.len() > 1;
-            let tag = if tagged { arena[at as usize].into() } else { 0 };
-            let (fixed, last_end) = alternatives[tag];
+            let tag = if tagged { usize::from(*arena.get(at as usize)?) } else { 0 };
+            let (fixed, last_end) = *alternatives.get(tag)?;
             let body = at + u32::from(tagged);
-            let length = u32::from(tagged) + last_end.map_or(fixed, |last| number(arena, body + last));
+            let length = match last_end {
+                Some(last) => number(body + last)?,
+                None => fixed,
+            };
+            let length = length.saturating_add(u32::from(tagged));
             // A record without bytes is one zero byte.
-            if length == 0 { (1, 0) } else { (0, length) }
+            Some(if length == 0 { (1, 0) } else { (0, length) })
         }
     }
 }

@@ -3,6 +3,7 @@
 mod copy;
 
 use crate::builder::{BlockBuilder, BlockOptions, Learned};
+use crate::canonical::Canonicity;
 use crate::error::SegmentError;
 use crate::fault;
 use crate::format::{
@@ -270,12 +271,13 @@ impl<W: Write> SegmentWriter<W> {
     /// Encodes the block that the builder holds, and proves that it is decoded to the same.
     fn encode(&mut self, index: u32) -> Result<(), SegmentError> {
         let content = self.builder.source().content();
-        self.bytes.clear();
-        self.builder.write(&self.plan, Some(content), &mut self.bytes);
-        fault::strike(false, &mut self.bytes);
-        let Err(what) = self.prover.prove(&self.plan, &mut self.bytes, self.builder.source()) else {
-            return Ok(());
-        };
+        let Err(mut what) = self.encode_and_prove(content, Canonicity::Proved) else { return Ok(()) };
+        if self.builder.has_bodies_that_are_not_canonical(&self.plan) {
+            match self.encode_and_prove(content, Canonicity::Checked) {
+                Ok(()) => return Ok(()),
+                Err(again) => what = again,
+            }
+        }
         self.mismatches += 1;
         let mismatch = self.mismatch(index, what);
         self.proof.mismatch.get_or_insert(mismatch);
@@ -284,6 +286,13 @@ impl<W: Write> SegmentWriter<W> {
         fault::strike(true, &mut self.bytes);
         let proved = self.prover.prove(&self.plan, &mut self.bytes, self.builder.source());
         proved.map_err(|what| SegmentError::Unfaithful(self.mismatch(index, what)))
+    }
+
+    fn encode_and_prove(&mut self, content: u64, canonicity: Canonicity) -> Result<(), String> {
+        self.bytes.clear();
+        self.builder.write(&self.plan, Some(content), canonicity, &mut self.bytes);
+        fault::strike(false, &mut self.bytes);
+        self.prover.prove(&self.plan, &mut self.bytes, self.builder.source())
     }
 
     #[cold]

@@ -166,6 +166,14 @@ impl Error {
         matches!(self, Self::Invalid(Invalid::Version { .. }) | Self::Unreadable(Unreadable::Convert { .. }))
     }
 
+    /// The message that has no counterpart in another version of the schema, if the error is about one.
+    pub(crate) fn unconverted(&self) -> Option<u64> {
+        match self {
+            Self::Unreadable(Unreadable::Convert { sequence, .. }) => Some(*sequence),
+            _ => None,
+        }
+    }
+
     /// Whether a cursor gives it once and reading continues behind it.
     pub(crate) fn is_reported_once(&self) -> bool {
         self.is_damage()

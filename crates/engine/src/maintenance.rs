@@ -1,6 +1,7 @@
 //! Background maintenance of stored messages: sealing, merging, and purging of old ones.
 
 pub(crate) mod context;
+pub(crate) mod cut;
 pub(crate) mod pace;
 pub(crate) mod part;
 pub(crate) mod retention;

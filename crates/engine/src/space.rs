@@ -26,7 +26,7 @@ use crate::space::reader::{Changes, SpaceReader, read_catalog};
 use crate::space::refused::Refused;
 use crate::space::seal_queue::SealQueue;
 use crate::stream::observe::Observers;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -51,8 +51,8 @@ pub(crate) struct Space {
     next_number: AtomicU64,
     /// First sequence number in the active log file, and when a message in it was first noticed.
     active_since: Mutex<Option<(u64, Instant)>>,
-    /// Segments that were found damaged, by number: maintenance leaves them as they are.
-    left_alone: Mutex<HashSet<u64>>,
+    /// Segments that maintenance cannot merge like all others, by number.
+    apart: Mutex<HashMap<u64, Apart>>,
     /// The log file that cannot be sealed.
     pub refused: Refused,
     /// Log files that are being sealed.
@@ -77,6 +77,16 @@ impl Deref for Space {
     fn deref(&self) -> &SpaceReader {
         &self.reader
     }
+}
+
+/// Why maintenance cannot merge a segment like all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// It is damaged: it is left as it is.
+    Damaged,
+    /// The newest version of the schema has no values for some of its messages: it keeps this version, and is merged with others that
+    /// keep it.
+    OfVersion(u16),
 }
 
 /// What opening a space takes.
@@ -117,7 +127,7 @@ impl Space {
             failure: Mutex::default(),
             next_number,
             active_since: Mutex::default(),
-            left_alone: Mutex::default(),
+            apart: Mutex::default(),
             refused: Refused::default(),
             seal_queue: SealQueue::default(),
             learned: Mutex::default(),
@@ -163,9 +173,9 @@ impl Space {
         self.active_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Segments that maintenance leaves as they are, by number.
-    pub fn left_alone(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.left_alone.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Segments that maintenance cannot merge like all others, by number.
+    pub fn apart(&self) -> MutexGuard<'_, HashMap<u64, Apart>> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records whether maintenance works.

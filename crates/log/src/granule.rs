@@ -79,8 +79,8 @@ impl Granule {
         self.offset + u64::from(self.len)
     }
 
-    /// A granule of one batch.
-    pub(crate) fn of(file: u64, offset: u64, header: &BatchHeader) -> Self {
+    /// A granule of one batch, which begins at this offset of a file.
+    pub fn of(file: u64, offset: u64, header: &BatchHeader) -> Self {
         Self {
             file,
             offset,
@@ -93,8 +93,9 @@ impl Granule {
         }
     }
 
-    /// Merges `next` into this one if it continues it and this one is still open.
-    pub(crate) fn absorb(&mut self, next: &Self) -> bool {
+    /// Merges `next` into this one if it continues it and this one is shorter than [`GRANULE_BYTES`].
+    #[must_use = "another granule is to be kept beside it"]
+    pub fn absorb(&mut self, next: &Self) -> bool {
         let follows = self.file == next.file
             && self.end() == next.offset
             && self.next_sequence() == next.first_sequence;

@@ -226,23 +226,38 @@ pub(crate) fn commit(
     commit_with(context, part, |catalog, part| catalog.with_merged(part, made_from))
 }
 
+/// Adds parts that follow each other to the end of the manifest, in one change. `false`: they do not belong there, and are removed.
+pub(crate) fn commit_sealed(context: MaintenanceContext<'_>, parts: Vec<Part>) -> Result<bool, Error> {
+    commit_all(context, parts, |catalog, parts| catalog.with_sealed(parts))
+}
+
 /// [`commit`] with another change of the catalog.
 pub(crate) fn commit_with(
     context: MaintenanceContext<'_>,
     part: Part,
     change: impl FnOnce(&Catalog, Part) -> Option<Catalog>,
 ) -> Result<bool, Error> {
-    let path = part.path(&context.space.directory);
-    let number = part.content.as_ref().map_or(0, |content| content.number);
+    commit_all(context, vec![part], |catalog, mut parts| change(catalog, parts.pop()?))
+}
+
+fn commit_all(
+    context: MaintenanceContext<'_>,
+    parts: Vec<Part>,
+    change: impl FnOnce(&Catalog, Vec<Part>) -> Option<Catalog>,
+) -> Result<bool, Error> {
+    let file = |part: &Part| Some((part.content.as_ref()?.number, part.path(&context.space.directory)?));
+    let files: Vec<_> = parts.iter().filter_map(file).collect();
     let committed = context.space.change_catalog(|catalog| {
         context.stream.check_not_deleted().ok()?;
-        change(catalog, part)
+        change(catalog, parts)
     });
-    // A manifest whose sync failed may nevertheless be on the disk.
-    let is_named =
-        *committed.as_ref().unwrap_or(&false) || committed.is_err() && context.space.is_named(number);
-    if !is_named && let Some(path) = path {
-        let _ = context.space.storage.remove(&path);
+    for (number, path) in files {
+        // A manifest whose sync failed may nevertheless be on the disk.
+        let is_named =
+            *committed.as_ref().unwrap_or(&false) || committed.is_err() && context.space.is_named(number);
+        if !is_named {
+            let _ = context.space.storage.remove(&path);
+        }
     }
     committed
 }

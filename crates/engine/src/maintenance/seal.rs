@@ -8,16 +8,18 @@
 use crate::error::Error;
 use crate::interrupt;
 use crate::maintenance::context::MaintenanceContext;
+use crate::maintenance::cut::{Cut, cut};
 use crate::maintenance::pace::{Pace, has_two_processors};
-use crate::maintenance::part::{Work, commit, discard, write_part};
+use crate::maintenance::part::{Work, commit, commit_sealed, discard, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::options::Retention;
 use crate::read::history::History;
+use crate::space::Apart;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::quarantine::quarantine_damaged;
 use crate::space::seal_queue::{FILES_TOGETHER, Taken, Written};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,8 +75,8 @@ fn hold_or_help(context: MaintenanceContext<'_>) -> Result<(MutexGuard<'_, ()>, 
             let held = hold(context)?;
             return Ok((held, helped.load(Ordering::Relaxed)));
         };
-        let part = write(context, &taken, &mut Pace::helping());
-        taken.finish_helped(part, &helped);
+        let parts = write(context, &taken, &mut Pace::helping());
+        taken.finish_helped(parts, &helped);
     }
 }
 
@@ -150,8 +152,8 @@ fn seal_together(
         let first = take(context);
         let work = || {
             while let Some(taken) = take(context) {
-                let part = write(context, &taken, &mut beside);
-                taken.finish(part);
+                let parts = write(context, &taken, &mut beside);
+                taken.finish(parts);
             }
             beside.end();
         };
@@ -178,9 +180,8 @@ struct Leftovers<'a>(MaintenanceContext<'a>);
 impl Drop for Leftovers<'_> {
     fn drop(&mut self) {
         for left in self.0.space.seal_queue.end() {
-            if let Ok(Some(part)) = left.part {
-                discard(self.0, &part);
-            }
+            let parts = left.parts.ok().flatten().unwrap_or_default();
+            parts.iter().for_each(|part| discard(self.0, part));
         }
     }
 }
@@ -196,10 +197,10 @@ fn lead<'a>(
     let (mut next, mut messages, mut files, mut is_stopped) = (first, 0, 0, false);
     loop {
         if let Some(taken) = next.take() {
-            let part = write(context, &taken, pace);
-            is_stopped |= matches!(part, Ok(None));
+            let parts = write(context, &taken, pace);
+            is_stopped |= matches!(parts, Ok(None));
             files += taken.files.len();
-            taken.finish(part);
+            taken.finish(parts);
         }
         let unless_stopped = |messages: u64| (!is_stopped).then_some(messages);
         while let Some(written) = queue.written_at(context.space.catalog().sealed) {
@@ -245,14 +246,103 @@ fn take(context: MaintenanceContext<'_>) -> Option<Taken<'_>> {
     context.space.seal_queue.take(version, most, || context.space.log.complete_files())
 }
 
-/// Writes the segment of the messages of some files. It is not in the manifest yet. `None`: the work was stopped.
+/// Writes the segment of the messages of some files, or several: where one of the files is damaged, and where not all messages can be
+/// converted to the newest version of the schema. They are not in the manifest yet. `None`: the work was stopped.
 fn write(
     context: MaintenanceContext<'_>,
     taken: &Taken<'_>,
     pace: &mut Pace<'_>,
+) -> Result<Option<Vec<Part>>, Error> {
+    let written = write_files(context, taken.sequences.clone(), &taken.files, pace)?;
+    let is_damaged = |parts: &Vec<Part>| parts.iter().any(|part| part.lost > 0);
+    if taken.files.len() == 1 || !written.as_ref().is_some_and(is_damaged) {
+        return Ok(written);
+    }
+    // One by one, so that only the damaged files are kept beside the segments.
+    written.iter().flatten().for_each(|part| discard(context, part));
+    let mut parts = Vec::new();
+    for file in &taken.files {
+        let sequences = file.first_sequence.max(taken.sequences.start)..file.next_sequence;
+        match write_files(context, sequences, std::slice::from_ref(file), pace) {
+            Ok(Some(of_file)) => parts.extend(of_file),
+            unfinished => {
+                parts.iter().for_each(|part| discard(context, part));
+                return unfinished;
+            }
+        }
+    }
+    Ok(Some(parts))
+}
+
+/// Writes the segment of the messages of some files, or several where not all can be converted to the newest version of the schema.
+/// `None`: the work was stopped.
+fn write_files(
+    context: MaintenanceContext<'_>,
+    sequences: Range<u64>,
+    files: &[CompleteFile],
+    pace: &mut Pace<'_>,
+) -> Result<Option<Vec<Part>>, Error> {
+    let granules = granules_of(context, files);
+    match write_granules(context, sequences.clone(), granules.clone(), pace) {
+        Err(error) if error.is_conversion() => {
+            let Some(cuts) = cut(context, sequences, &granules, pace)? else { return Ok(None) };
+            write_cuts(context, cuts, pace)
+        }
+        written => Ok(written?.map(|part| vec![part])),
+    }
+}
+
+/// Writes a segment of each cut. `None`: the work was stopped.
+fn write_cuts(
+    context: MaintenanceContext<'_>,
+    cuts: Vec<Cut>,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Vec<Part>>, Error> {
+    let mut parts = Vec::with_capacity(cuts.len());
+    for Cut { version, sequences, granules } in cuts {
+        match as_of(context, version, |context| write_granules(context, sequences, granules, pace)) {
+            Ok(Some(part)) => {
+                keep_version(context, &part, version);
+                parts.push(part);
+            }
+            unfinished => {
+                parts.iter().for_each(|part| discard(context, part));
+                return unfinished.map(|_| None);
+            }
+        }
+    }
+    Ok(Some(parts))
+}
+
+/// Does some work with another version of the schema, or with the newest.
+fn as_of<T>(
+    context: MaintenanceContext<'_>,
+    version: u16,
+    work: impl FnOnce(MaintenanceContext<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if version == context.stream.definition.schema_version {
+        return work(context);
+    }
+    let stream = context.stream.as_of(version)?;
+    work(MaintenanceContext { stream: &stream, ..context })
+}
+
+/// Notes that a segment keeps a version of the schema, if it is not the newest.
+fn keep_version(context: MaintenanceContext<'_>, part: &Part, version: u16) {
+    if version != context.stream.definition.schema_version
+        && let Some(content) = &part.content
+    {
+        context.space.apart().insert(content.number, Apart::OfVersion(version));
+    }
+}
+
+/// Writes the segment of these messages of the log.
+fn write_granules(
+    context: MaintenanceContext<'_>,
+    sequences: Range<u64>,
+    granules: Vec<Granule>,
+    pace: &mut Pace<'_>,
 ) -> Result<Option<Part>, Error> {
-    let sequences = taken.sequences.clone();
-    let granules = granules_of(context, &taken.files);
     let messages: u64 = granules.iter().map(|granule| granule.count).sum();
     let lost = (sequences.end - sequences.start).saturating_sub(messages);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
@@ -264,11 +354,11 @@ fn write(
 /// Commits the segment of some files, and removes them; returns the number of messages that no other thread counts, or `None` if the
 /// work was stopped.
 fn commit_written(context: MaintenanceContext<'_>, written: Written) -> Result<Option<u64>, Error> {
-    let Written { sequences, part, helper } = written;
-    part.as_ref().err().inspect(|error| context.space.refused.note(sequences.start, error));
-    let Some(part) = part? else { return Ok(None) };
-    let messages = part.messages();
-    let is_committed = commit(context, part, &[])?;
+    let Written { sequences, parts, helper } = written;
+    parts.as_ref().err().inspect(|error| context.space.refused.note(sequences.start, error));
+    let Some(parts) = parts? else { return Ok(None) };
+    let messages = parts.iter().map(Part::messages).sum();
+    let is_committed = commit_sealed(context, parts)?;
     let counted = if is_committed { messages } else { 0 };
     let counted_here = match helper {
         Some(helper) => {
@@ -326,7 +416,7 @@ fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
 pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = context.space.catalog();
     let limits = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
-    let Some(chosen) = choose(&catalog, limits, &context.space.left_alone()) else { return Ok(false) };
+    let Some(chosen) = choose(&catalog, limits, &context.space.apart()) else { return Ok(false) };
     // They are all of one tier.
     let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
     replace_parts(context, &catalog.parts[chosen], tier, pace)
@@ -340,7 +430,7 @@ pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -
         part.content.as_ref().is_some_and(|content| {
             content.tier == Tier::Hot
                 && tier_for(context, content.time_max) == Tier::Cold
-                && !context.space.left_alone().contains(&content.number)
+                && context.space.apart().get(&content.number) != Some(&Apart::Damaged)
         })
     };
     match catalog.parts.iter().position(is_due) {
@@ -364,10 +454,20 @@ fn replace_parts(
     // Blocks of another tier have other encodings.
     let copies_blocks = parts.iter().filter_map(|part| tier_of(part)).all(|of| of == tier);
     let work = Work { sequences, tier, messages, lost, leaves_out_damage: false, copies_blocks };
-    match write_part(context, history, work, pace) {
+    // It is the same of all.
+    let kept = parts.iter().find_map(|part| kept_version(&context.space.apart(), part));
+    let version = kept.unwrap_or(context.stream.definition.schema_version);
+    match as_of(context, version, |context| write_part(context, history, work, pace)) {
         // A deletion may have emptied one of the parts since: there may be others to merge.
-        Ok(Some(part)) => Ok(commit(context, part, parts)? || !has_all(context, parts)),
+        Ok(Some(part)) => {
+            keep_version(context, &part, version);
+            Ok(commit(context, part, parts)? || !has_all(context, parts))
+        }
         Ok(None) => Ok(false),
+        Err(error) if error.is_conversion() => {
+            keep_versions(context, parts, &error);
+            Ok(true)
+        }
         Err(error) if error.is_missing_file() && !has_all(context, parts) => Ok(true),
         Err(error) if error.is_damage() || error.is_missing_file() || error.is_unfaithful() => {
             if is_wrong_content(&error) {
@@ -396,15 +496,48 @@ fn exclude(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) 
     let first = error.out_of_reach().0.filter(|_| !error.is_unfaithful());
     let named = |part: &&Arc<Part>| first.is_none_or(|first| part.sequences.contains(&first));
     let numbers = |part: &Arc<Part>| part.content.as_ref().map(|content| content.number);
-    context.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
+    let numbers = parts.iter().filter(named).filter_map(numbers);
+    context.space.apart().extend(numbers.map(|number| (number, Apart::Damaged)));
 }
 
-/// The parts to merge next: one with deletions to carry out, or neighbours of one tier that are many and small, and together
-/// are within `limits` of bytes and time.
-fn choose(catalog: &Catalog, limits: (u64, u64), left_alone: &HashSet<u64>) -> Option<Range<usize>> {
+/// Notes the versions of parts that the error of a conversion is about: they are merged without it from now on.
+fn keep_versions(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) {
+    let sequence = error.unconverted();
+    for part in parts.iter().filter(|part| sequence.is_none_or(|of| part.sequences.contains(&of))) {
+        let Some(content) = &part.content else { continue };
+        let opened = context.space.open_segment(part, context.stream.schema_files());
+        let version = opened.ok().flatten().map(|segment| segment.segment.header().schema_version);
+        let apart = match version.filter(|version| *version != context.stream.definition.schema_version) {
+            Some(version) => Apart::OfVersion(version),
+            None if sequence.is_none() => continue,
+            None => Apart::Damaged,
+        };
+        context.space.apart().insert(content.number, apart);
+    }
+}
+
+/// The version of the schema that a part keeps, if not the newest.
+fn kept_version(apart: &HashMap<u64, Apart>, part: &Part) -> Option<u16> {
+    match apart.get(&part.content.as_ref()?.number)? {
+        Apart::OfVersion(version) => Some(*version),
+        Apart::Damaged => None,
+    }
+}
+
+/// The parts to merge next: one with deletions to carry out, or neighbours of one tier and one version of the schema that are many and
+/// small, and together are within `limits` of bytes and time.
+fn choose(catalog: &Catalog, limits: (u64, u64), apart: &HashMap<u64, Apart>) -> Option<Range<usize>> {
     let parts = &catalog.parts;
-    let is_left =
-        |part: &Part| part.content.as_ref().is_some_and(|content| left_alone.contains(&content.number));
+    let is_left = |part: &Part| {
+        let content = part.content.as_ref();
+        content.is_some_and(|content| apart.get(&content.number) == Some(&Apart::Damaged))
+    };
+    let is_of_one_version = |run: &[Arc<Part>]| {
+        let mut versions =
+            run.iter().filter(|part| part.content.is_some()).map(|part| kept_version(apart, part));
+        let first = versions.next();
+        versions.all(|version| Some(version) == first)
+    };
     let is_affected = |part: &Arc<Part>| {
         !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
     };
@@ -418,7 +551,8 @@ fn choose(catalog: &Catalog, limits: (u64, u64), left_alone: &HashSet<u64>) -> O
     levels.sort_unstable();
     levels.dedup();
     let merged = |levels: &u32| *levels < u32::MAX;
-    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, limits, largest, level))
+    let may_join = |run: &[Arc<Part>]| is_of_one_tier(run) && is_of_one_version(run);
+    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, limits, largest, level, may_join))
 }
 
 /// The size class of a part: each level is [`FAN_IN`] times as large as the one below.
@@ -427,12 +561,13 @@ fn level(part: &Part) -> u32 {
     (bytes / SMALL_BYTES).checked_ilog(FAN_IN as u64).map_or(0, |level| level + 1)
 }
 
-/// The first [`FAN_IN`] neighbours of one tier that are of this level or below and are together within the limits.
+/// The first [`FAN_IN`] neighbours that may join, are of this level or below and are together within the limits.
 fn run_of(
     parts: &[Arc<Part>],
     (bytes_max, span_max): (u64, u64),
     largest: u32,
     level: impl Fn(&Part) -> u32,
+    may_join: impl Fn(&[Arc<Part>]) -> bool,
 ) -> Option<Range<usize>> {
     let mut start = 0;
     for (i, part) in parts.iter().enumerate() {
@@ -442,7 +577,7 @@ fn run_of(
         }
         let fits = |run: &[Arc<Part>]| {
             let (bytes, span) = bytes_and_span(run);
-            bytes <= bytes_max && span <= span_max && is_of_one_tier(run)
+            bytes <= bytes_max && span <= span_max && may_join(run)
         };
         while start <= i && !fits(&parts[start..=i]) {
             start += 1;

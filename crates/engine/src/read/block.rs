@@ -66,6 +66,26 @@ impl Bounds {
             && !self.deletions.iter().any(|deletion| deletion.covers(time, sequence, symbol))
     }
 
+    /// Whether the error for a row that has no counterpart in the stream's version of the schema is reported, as the row would be
+    /// returned if it had one. `of`: its symbol, and its type in that version if it has the type. Others are counted as rows that are
+    /// not wanted.
+    #[cold]
+    fn report(
+        &self,
+        order: Order,
+        (time, sequence): Key,
+        of: (u32, Option<u16>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
+    ) -> bool {
+        if !self.admits(order, (time, sequence), of.0) {
+            if let Some(removed) = &self.removed {
+                removed.fetch_add(1, Ordering::Relaxed);
+            }
+            return false;
+        }
+        filter.wants_unconverted(time, of, context.stream)
+    }
+
     /// Whether rows with such keys may be unwanted.
     pub fn cut(&self, order: Order, first: Key, sequence_max: u64) -> bool {
         sequence_max >= self.end
@@ -461,7 +481,7 @@ impl Block {
         }
         let version = context.stream.definition.schema_version;
         if self.batches.iter().any(|batch| batch.header.schema_version != version) {
-            self.translate(context, errors);
+            self.translate((filter, context), errors);
         }
         if context.stream.is_untrusted() {
             self.remove_wrong(context, errors);
@@ -477,7 +497,7 @@ impl Block {
 
     /// Converts batches of other versions of the schema into the stream's version.
     #[cold]
-    fn translate(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
+    fn translate(&mut self, (filter, context): (&mut Filter, ReadContext<'_>), errors: &mut VecDeque<Error>) {
         let (bytes, batches) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.batches));
         let version = context.stream.definition.schema_version;
         for BatchAt { start, end, header } in batches {
@@ -485,7 +505,10 @@ impl Block {
             if header.schema_version == version {
                 self.bytes.extend_from_slice(batch);
             } else {
-                translate((&header, batch), context, &mut self.bytes, errors);
+                let Self { bounds, bytes, order, .. } = self;
+                let mut reports =
+                    |key, symbol, target| bounds.report(*order, key, (symbol, target), (filter, context));
+                translate((&header, batch), context, bytes, errors, &mut reports);
             }
             while let Some(Ok(header)) = self.bytes.get(at..).map(BatchHeader::parse_stored) {
                 let end = at + header.batch_bytes();
@@ -540,6 +563,7 @@ impl Block {
         self.rows_in = RowsIn::Gathered;
         self.gathered.clear();
         self.bytes.clear();
+        let order = self.order;
         for row in 0..self.columns.len() {
             let segment::RowHeader { time, sequence, symbol, type_id } = self.columns.header(row);
             let start = self.bytes.len() as u32;
@@ -549,7 +573,12 @@ impl Block {
                     self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
                 }
                 Ok(_) => self.bytes.truncate(start as usize),
-                Err(error) => errors.push_back(not_converted(context, sequence, error)),
+                Err(error) => {
+                    let of = (symbol, evolution.target(type_id));
+                    if self.bounds.report(order, (time, sequence), of, (&mut *filter, context)) {
+                        errors.push_back(not_converted(context, sequence, error));
+                    }
+                }
             }
         }
         self.begin_run(self.gathered.len(), true);

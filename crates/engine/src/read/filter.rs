@@ -240,6 +240,20 @@ impl Filter {
         self.wants_symbol(symbol, stream)
     }
 
+    /// Whether a row would be wanted that has no counterpart in the stream's version of the schema; `target`: its type in that
+    /// version.
+    pub fn wants_unconverted(
+        &mut self,
+        time: i64,
+        (symbol, target): (u32, Option<u16>),
+        stream: &StreamReader,
+    ) -> bool {
+        match target {
+            Some(type_id) => self.wants(time, symbol, type_id, stream),
+            None => self.types.is_none() && self.wants_times(time, time) && self.wants_symbol(symbol, stream),
+        }
+    }
+
     #[inline]
     fn wants_symbol(&mut self, symbol: u32, stream: &StreamReader) -> bool {
         match &mut self.symbols {

@@ -232,8 +232,15 @@ impl MergeBudget {
             self.raw.prove_rows(segment.plan(), rows).map_err(|damage| failed(damage.into()))?;
         }
         if is_other {
-            let evolution = context.stream.evolution(version)?;
-            block.load_converted(&evolution, bounds, (filter, context), errors);
+            match context.stream.evolution(version) {
+                Ok(evolution) => block.load_converted(&evolution, bounds, (filter, context), errors),
+                // It would be the same each time.
+                Err(error) if error.is_conversion() => {
+                    block.empty();
+                    errors.push_back(error);
+                }
+                Err(error) => return Err(error),
+            }
         } else {
             block.load_columns(bounds, entry.sequence_max);
         }

@@ -9,13 +9,18 @@ use tapedb_codec::evolve::{Evolution, EvolveError};
 /// A batch is closed at this length: converted bodies may be longer than the original ones.
 const BYTES_MAX: usize = MAX_BATCH_BYTES / 4;
 
+/// Whether the error for a message that has no counterpart is reported: by its time and sequence number, its symbol, and its type in
+/// the version of the stream, if that has it.
+pub(crate) type Reports<'a> = &'a mut dyn FnMut((i64, u64), u32, Option<u16>) -> bool;
+
 /// Appends to `out` a whole, checked batch in the version of the stream, as one batch or several, with headers. Messages that
-/// have no counterpart are left out, and reported.
+/// have no counterpart are left out, and reported where `reports` says so.
 pub(crate) fn translate(
     (header, bytes): (&BatchHeader, &[u8]),
     context: ReadContext<'_>,
     out: &mut Vec<u8>,
     errors: &mut VecDeque<Error>,
+    reports: Reports<'_>,
 ) {
     let evolution = match context.stream.evolution(header.schema_version) {
         Ok(evolution) => evolution,
@@ -42,7 +47,7 @@ pub(crate) fn translate(
     for row in 0..rows.len() {
         let sequence = header.first_sequence + row as u64;
         let place = (rows.times()[row], rows.symbols()[row], rows.types()[row]);
-        translator.push(sequence, place, &bytes[rows.body(row)], out, errors);
+        translator.push(sequence, place, &bytes[rows.body(row)], out, errors, reports);
     }
     translator.close(out);
 }
@@ -63,6 +68,7 @@ impl Translator<'_> {
         body: &[u8],
         out: &mut Vec<u8>,
         errors: &mut VecDeque<Error>,
+        reports: Reports<'_>,
     ) {
         self.body.clear();
         let converted = self.evolution.convert(type_id, body, &mut self.body);
@@ -76,7 +82,10 @@ impl Translator<'_> {
             Err(error) => Err(not_converted(self.context, sequence, error)),
         };
         if let Err(error) = pushed {
-            errors.push_back(error);
+            let target = self.evolution.target(type_id);
+            if !error.is_conversion() || reports((time, sequence), symbol, target) {
+                errors.push_back(error);
+            }
             // Sequence numbers in a batch have no hole.
             self.close(out);
         } else if self.builder.payload_bytes() >= BYTES_MAX {

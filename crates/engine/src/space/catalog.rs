@@ -104,6 +104,17 @@ impl Catalog {
         Some(new)
     }
 
+    /// With parts added to the end, in one change. `None`: they do not follow each other, or the last part.
+    pub fn with_sealed(&self, parts: Vec<Part>) -> Option<Self> {
+        let mut new = self.clone();
+        for part in parts {
+            new = Some(part)
+                .filter(|part| part.sequences.start == new.sealed)
+                .and_then(|part| new.with(part))?;
+        }
+        Some(Self { generation: self.generation + 1, ..new })
+    }
+
     /// With one more deletion. Parts that it covers completely become empty at once.
     pub fn with_deletion(&self, deletion: Deletion) -> Self {
         let mut new = self.next();

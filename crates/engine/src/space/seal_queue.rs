@@ -49,14 +49,13 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub sequences: Range<u64>,
-    /// The segment, which is not in the manifest; `None`: the work was stopped.
-    pub part: Result<Option<Part>, Error>,
+    /// The segments, one after the other, which are not in the manifest; `None`: the work was stopped.
+    pub parts: Result<Option<Vec<Part>>, Error>,
     /// Where a caller that waits for the leader, and wrote it, counts its messages once they are committed.
     pub helper: Option<Arc<AtomicU64>>,
 }
 
-/// Files that are at most sealed into one segment: reading them again after a crash, and keeping all of them where one is damaged,
-/// must not cost much.
+/// Files that are at most sealed into one segment: reading them again, after a crash and where one of them is damaged, must not cost much.
 pub(crate) const FILES_TOGETHER: usize = 4;
 
 /// Files of fewer bytes stay alone: small segments are merged soon, and cost little.
@@ -70,7 +69,7 @@ pub(crate) struct Taken<'a> {
     pub files: Vec<CompleteFile>,
     /// Their messages that are not sealed.
     pub sequences: Range<u64>,
-    part: Result<Option<Part>, Error>,
+    parts: Result<Option<Vec<Part>>, Error>,
     helper: Option<Arc<AtomicU64>>,
 }
 
@@ -111,7 +110,7 @@ impl SealQueue {
         let end = files.last()?.next_sequence;
         state.next = end;
         state.writing += 1;
-        Some(Taken { queue: self, files, sequences: next..end, part: Ok(None), helper: None })
+        Some(Taken { queue: self, files, sequences: next..end, parts: Ok(None), helper: None })
     }
 
     /// Whether other threads than the calling one, which writes nothing, have taken files.
@@ -189,25 +188,25 @@ fn together(files: &[CompleteFile], most: usize) -> usize {
 
 impl Taken<'_> {
     /// Leaves to the leader what was written.
-    pub fn finish(mut self, part: Result<Option<Part>, Error>) {
-        self.part = part;
+    pub fn finish(mut self, parts: Result<Option<Vec<Part>>, Error>) {
+        self.parts = parts;
     }
 
     /// The same by a caller that waits for the leader: what is committed of it is added to `count`, and the leader does not count it.
-    pub fn finish_helped(mut self, part: Result<Option<Part>, Error>, count: &Arc<AtomicU64>) {
-        (self.part, self.helper) = (part, Some(count.clone()));
+    pub fn finish_helped(mut self, parts: Result<Option<Vec<Part>>, Error>, count: &Arc<AtomicU64>) {
+        (self.parts, self.helper) = (parts, Some(count.clone()));
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let part = std::mem::replace(&mut self.part, Ok(None));
+        let parts = std::mem::replace(&mut self.parts, Ok(None));
         let mut state = self.queue.lock();
         state.writing -= 1;
-        if !matches!(part, Ok(Some(_))) {
+        if !matches!(parts, Ok(Some(_))) {
             state.open_for = None;
         }
-        let written = Written { sequences: self.sequences.clone(), part, helper: self.helper.take() };
+        let written = Written { sequences: self.sequences.clone(), parts, helper: self.helper.take() };
         state.written.insert(self.sequences.start, written);
         self.queue.changed.notify_all();
     }
@@ -236,8 +235,8 @@ mod tests {
         [0, 10, 20, 40].map(file).into()
     }
 
-    fn part(sequences: Range<u64>) -> Result<Option<Part>, Error> {
-        Ok(Some(Part { sequences, lost: 0, content: None }))
+    fn part(sequences: Range<u64>) -> Result<Option<Vec<Part>>, Error> {
+        Ok(Some(vec![Part { sequences, lost: 0, content: None }]))
     }
 
     #[test]
@@ -255,7 +254,7 @@ mod tests {
             first.finish(part(3..10));
             assert_eq!(waiting.join().unwrap(), 3..10);
         });
-        assert!(matches!(queue.wait_for(10), Some(Written { part: Ok(Some(_)), .. })));
+        assert!(matches!(queue.wait_for(10), Some(Written { parts: Ok(Some(_)), .. })));
         assert!(!queue.is_shared() && queue.wait_for(20).is_none(), "no thread writes");
         assert_eq!(queue.take(1, 1, files).unwrap().sequences, 20..30);
         assert!(queue.take(1, 1, files).is_none(), "what is from 30 on is missing");
@@ -293,7 +292,7 @@ mod tests {
         second.finish(part(10..20));
         assert!(queue.take(1, 1, files).is_none(), "nothing behind it can be committed");
         let left = queue.end();
-        assert!(matches!(left[0], Written { part: Ok(None), .. }));
+        assert!(matches!(left[0], Written { parts: Ok(None), .. }));
         assert_eq!((left.len(), left[1].sequences.clone()), (2, 10..20));
         assert!(queue.take(1, 1, files).is_none(), "it is closed");
         assert!(!queue.is_waited_for());

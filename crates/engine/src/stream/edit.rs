@@ -187,7 +187,7 @@ pub(crate) fn delete(space: &Space, deletion: Deletion) -> Result<(), Error> {
 pub(crate) fn find_last_time(stream: &StreamReader, space: &Space) -> Result<(), Error> {
     let last_time = loop {
         let (catalog, snapshot) = space.view();
-        match last_time_in(ReadContext { stream, space }, (&catalog, &snapshot)) {
+        match last_time_of_all(ReadContext { stream, space }, (&catalog, &snapshot)) {
             // Maintenance has replaced those files by others.
             Err(error) if error.is_missing_file() && space.is_newer_than(&catalog)? => {}
             found => break found?,
@@ -197,14 +197,37 @@ pub(crate) fn find_last_time(stream: &StreamReader, space: &Space) -> Result<(),
     Ok(())
 }
 
-fn last_time_in(context: ReadContext<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
-    let mut filter = Filter::all();
+/// The time of the latest remaining message, also of one that the newest version of the schema has no values for.
+fn last_time_of_all(context: ReadContext<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
+    let (mut last_time, is_exact) = last_time_in(context, view)?;
+    if is_exact {
+        return Ok(last_time);
+    }
+    // Each message has values in its own version.
+    for version in 1..context.stream.definition.schema_version {
+        match context.stream.as_of(version) {
+            Ok(stream) => {
+                let of_version = last_time_in(ReadContext { stream: &stream, ..context }, view)?.0;
+                last_time = last_time.max(of_version);
+            }
+            // Readers of its messages get the error.
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(last_time)
+}
+
+/// The time of the latest remaining message that the stream's version of the schema has values for. `false`: there are others.
+fn last_time_in(context: ReadContext<'_>, view: (&Catalog, &Snapshot)) -> Result<(i64, bool), Error> {
+    let (mut filter, mut is_exact) = (Filter::all(), true);
     let end = end_of(view.0, view.1);
     let mut history = History::new(view, (context, &filter), Order::TimeReversed, None, end);
     loop {
         match history.advance(&mut filter, context) {
-            Ok(true) => return Ok(history.current().map_or(i64::MIN, |block| block.time())),
-            Ok(false) => return Ok(i64::MIN),
+            Ok(true) => return Ok((history.current().map_or(i64::MIN, |block| block.time()), is_exact)),
+            Ok(false) => return Ok((i64::MIN, is_exact)),
+            Err(error) if error.is_conversion() => is_exact = false,
             // Readers of the damaged messages get the error.
             Err(error) if error.is_damage() => {}
             Err(error) => return Err(error),

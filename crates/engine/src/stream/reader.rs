@@ -12,7 +12,7 @@ use crate::stream::identity::Seen;
 use crate::stream::origin::Origin;
 use crate::stream::presence::Presence;
 use crate::stream::remote::Watch;
-use crate::stream::versions::{Reading, Versions};
+use crate::stream::versions::{self, Reading, Versions};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -85,6 +85,16 @@ impl StreamReader {
             versions: Versions::default(),
             bound: Mutex::default(),
         }
+    }
+
+    /// The same stream as if it was opened with another version of its schema.
+    ///
+    /// # Errors
+    /// When no file contains that version.
+    pub fn as_of(&self, version: u16) -> Result<Self, Error> {
+        let schema = versions::read(&*self.storage, &self.directory, version)?;
+        let layouts = Layouts::new(schema.clone())?;
+        Ok(self.with(Definition { schema_version: version, schema, ..self.definition.clone() }, layouts))
     }
 
     /// The schema that the stream was opened with.

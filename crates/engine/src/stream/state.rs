@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Invalid};
 use crate::options::StreamOptions;
+use crate::space::Apart;
 use crate::stream::definition::Definition;
 use crate::stream::observe::Observers;
 use crate::stream::origin::Origin;
@@ -153,6 +154,8 @@ impl StreamState {
             Definition { revision: current.revision + 1, schema_version: version, schema, ..current.clone() };
         writer.write_definition(&changed)?;
         *current = changed.clone();
+        // A newer version may have values for what the last one had none for.
+        writer.spaces.iter().for_each(|space| space.apart().retain(|_, apart| *apart == Apart::Damaged));
         drop((current, hold));
         self.observers.changed();
         Ok(self.with(changed, layouts))

@@ -1,5 +1,6 @@
 //! Versions of a stream's schema. Stored messages stay unchanged; readers convert them to the version that the stream was
-//! opened with ([`tapedb_codec::evolve`]). Sealing and merging convert too, so old versions disappear over time.
+//! opened with ([`tapedb_codec::evolve`]). Sealing and merging convert too, so old versions disappear over time; what cannot be
+//! converted keeps its version.
 //!
 //! The newest version is in the stream's definition. Older ones are in separate files, each stored twice: batches in the
 //! log contain only a number.

@@ -37,5 +37,6 @@ mod support;
 mod symbols;
 mod transient;
 mod trap;
+mod unconverted;
 mod untrusted;
 mod verifying;

@@ -4,7 +4,10 @@ use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream, Unreadable, two_threads};
+use tapedb_engine::{
+    Database, Error, LogError, MessageColumns, SegmentFailure, Stream, StreamOptions, Symbols, Unreadable,
+    two_threads,
+};
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
 
@@ -95,6 +98,57 @@ fn what_was_sealed_beside_a_file_that_cannot_be_is_discarded() {
     let stream = Database::open_without_maintenance(&path).unwrap().stream("s").unwrap();
     assert_eq!(two_threads::force(|| stream.seal()).unwrap(), MESSAGES);
     assert_eq!(read(&stream, false), ((0..MESSAGES).collect(), 0));
+}
+
+/// Files of more than a mebibyte are sealed together.
+#[test]
+fn of_files_that_are_sealed_together_only_the_damaged_one_is_kept() {
+    const FILES: u64 = 8;
+    const ROWS: u64 = 90_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let options = StreamOptions { file_bytes_max: 1_200_000, ..StreamOptions::default() };
+    let db = Database::open_without_maintenance(&path).unwrap();
+    let stream = db.create_stream("s", "message M { n: i64 }".parse().unwrap(), options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let mut all = 0;
+    while files(&path, "log").len() <= FILES as usize {
+        let times: Vec<i64> = (all..all + ROWS as i64 / 10).collect();
+        let numbers: Vec<i64> = times.iter().map(|time| time.wrapping_mul(i64::MAX / 7)).collect();
+        let columns = MessageColumns::new("M", &times, Symbols::One("A")).field("n", &numbers);
+        loader.append_columns(&columns).unwrap();
+        all += times.len() as i64;
+    }
+    loader.close().unwrap();
+    let logs = files(&path, "log");
+    // The second of the first four.
+    flip(&logs[1], 500_000);
+    let read = || {
+        let (mut found, mut lost) = (0, 0);
+        let mut cursor = stream.cursor().open().unwrap();
+        loop {
+            match cursor.next() {
+                Ok(Some(_)) => found += 1,
+                Ok(None) => return (found, lost),
+                Err(error) => lost += lost_by(&error),
+            }
+        }
+    };
+    let before = read();
+    assert!(
+        before.0 < all as u64 && before.1 > 0 && before.0 + before.1 == all as u64,
+        "{before:?} of {all}"
+    );
+    assert_eq!(stream.seal().unwrap(), before.0);
+    assert_eq!(read(), before);
+    let kept: Vec<PathBuf> = files(&path, "damaged");
+    assert_eq!(kept, [PathBuf::from(format!("{}.damaged", logs[1].display()))]);
+    let segments = files(&path, "seg").len();
+    assert!(segments > 4 && segments < logs.len(), "{segments}: those without damage are together elsewhere");
+    drop((stream, db));
+    let stream = reopen_without_maintenance(&path).stream("s").unwrap();
+    let mut cursor = stream.cursor().open().unwrap();
+    assert_eq!(lost_by(&cursor.next().unwrap_err()), before.1);
 }
 
 #[test]

@@ -363,6 +363,19 @@ pub(crate) fn add_previous(values: &mut [i64], reference: &[i64], ends: &[u32]) 
     }
 }
 
+/// Checks a text of a column of `ascii(n)`: it has at most n bytes, and none of its padding. With padding it would be another text as a
+/// column than in the body of its message.
+pub(crate) fn check_ascii(text: &[u8], width: usize) -> Result<(), Flaw> {
+    let have = text.len() as u64;
+    if text.len() > width {
+        return Err(Flaw::Mismatch { what: "length of an ascii", need: width as u64, have });
+    }
+    match text.last() {
+        Some(0) => Err(Flaw::Mismatch { what: "length of an ascii with padding", need: have - 1, have }),
+        _ => Ok(()),
+    }
+}
+
 /// Replaces `ends` and `content` by the wanted texts of at most `content_max` bytes in all.
 pub(crate) fn get_strings(
     bytes: &[u8],

@@ -2,7 +2,7 @@
 
 use crate::assemble::{Assembler, Sizes, Tools};
 use crate::block::Block;
-use crate::column::Scratch;
+use crate::column::{Scratch, check_ascii};
 use crate::columns::Columns;
 use crate::damage::{Damage, Flaw};
 use crate::encoding::{GROUP, Strip};
@@ -785,7 +785,16 @@ impl Decoder {
         if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
             out.numbers().clear();
             let most = columns.block.head().body_bytes as usize;
-            return texts(columns, column, level, most, &mut self.scratch, out);
+            texts(columns, column, level, most, &mut self.scratch, out)?;
+            if let ColumnKind::Ascii(width) = kind {
+                let mut start = 0;
+                let checked = out.ends.iter().try_for_each(|end| {
+                    let from = std::mem::replace(&mut start, *end as usize);
+                    check_ascii(&out.content[from..start], width.into())
+                });
+                checked.map_err(|flaw| columns.damage(column.into(), flaw))?;
+            }
+            return Ok(());
         }
         // A field that is always there has no presence column.
         if kind == ColumnKind::Presence && !columns.has(column.into()) {

@@ -1,8 +1,9 @@
 //! The second pass, for content after records: texts, arrays and records in records.
 
 use super::{Assembler, Presence, Sizes, add_sizes, are_single};
+use crate::column::check_ascii;
 use crate::columns::spread;
-use crate::damage::{Damage, Flaw};
+use crate::damage::Damage;
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, ItemNode, Node, RecordNode};
 use crate::scatter::{scatter_one, write_u32};
@@ -122,12 +123,8 @@ impl Assembler<'_> {
                 let end = if is_constant { content.len() } else { ends[i] as usize };
                 let text = &content[start..end];
                 let slot = &mut out[*place as usize..][..width];
-                let Some((front, padding)) = slot.split_at_mut_checked(text.len()) else {
-                    let (need, have) = (width as u64, text.len() as u64);
-                    return Err(self
-                        .columns
-                        .damage(column, Flaw::Mismatch { what: "length of an ascii", need, have }));
-                };
+                check_ascii(text, width).map_err(|flaw| self.columns.damage(column, flaw))?;
+                let (front, padding) = slot.split_at_mut(text.len());
                 front.copy_from_slice(text);
                 padding.fill(0);
                 start = if is_constant { 0 } else { end };

@@ -199,6 +199,11 @@ impl<'h, 'b> Bodies<'h, 'b> {
         for text in texts.iter() {
             at_most("length of an ascii", width as u64, text.len() as u64)
                 .map_err(|flaw| self.flawed(column, flaw))?;
+            if text.ends_with(&[0]) {
+                let (have, need) = (text.len() as u64, text.len() as u64 - 1);
+                let flaw = Flaw::Mismatch { what: "length of an ascii with padding", need, have };
+                return Err(self.flawed(column, flaw));
+            }
             slots.push(&[text, &padding[text.len()..width]]);
         }
         Ok(slots)

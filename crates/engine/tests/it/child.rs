@@ -38,6 +38,7 @@ fn child_of_another_test() {
         "read" => crate::process::child_reader(path),
         "acknowledge" => crate::kill::child(path),
         "churn" => crate::backup::child(path),
+        "append columns" => crate::killed_columns::child(path),
         "storm" => crate::storm::child(path),
         "seal" => crate::process::child_sealer(path),
         "fill" => crate::full::child(path),

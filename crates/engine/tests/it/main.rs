@@ -16,6 +16,7 @@ mod gate;
 mod here;
 mod interrupted;
 mod kill;
+mod killed_columns;
 mod last;
 mod locking;
 mod loopback;

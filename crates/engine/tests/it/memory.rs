@@ -6,6 +6,7 @@ use crate::support::*;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{CursorBuilder, Database, Loader, MessageColumns, Stream, StreamOptions, Symbols};
 use tapedb_schema::{Schema, Timestamp};
@@ -15,7 +16,8 @@ const MOST: u64 = 256 << 20;
 /// Where to find what a child is to read.
 const CASE: &str = "TAPEDB_TEST_CASE";
 /// How everything can be read.
-const WAYS: [&str; 4] = ["rows", "backwards", "by symbol", "in time order"];
+const WAYS: [&str; 6] =
+    ["rows", "backwards", "by symbol", "in time order", "live by symbol", "live in time order"];
 
 /// An entry of five bytes and eight values, as columns have them.
 #[derive(Record, Debug, Default)]
@@ -151,11 +153,16 @@ fn read(builder: CursorBuilder, case: &Case, way: &str) -> u64 {
             }
             return count;
         }
-        _ => builder.columns(case.record, case.fields.clone()).with_sequences(),
+        _ if way.starts_with("live") => builder.live(),
+        _ => builder,
     };
-    let builder = if way == "by symbol" { builder } else { builder.in_time_order() };
+    let builder = builder.columns(case.record, case.fields.clone()).with_sequences();
+    let builder = if way.ends_with("by symbol") { builder } else { builder.in_time_order() };
     let (mut cursor, mut count) = (builder.open().unwrap(), 0);
-    while let Some(chunk) = cursor.next().unwrap() {
+    let all = case.messages * case.streams as u64;
+    // Live ones have no end.
+    while !way.starts_with("live") || count < all {
+        let Some(chunk) = cursor.next_within(Duration::from_secs(100)).unwrap() else { break };
         count += chunk.len() as u64;
     }
     count

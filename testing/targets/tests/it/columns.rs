@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
 use tapedb_engine::{
-    Access, ColumnBuilder, CursorBuilder, Database, Error, InputColumn, MessageColumns, Position, Step,
-    Stream, StreamOptions, Symbols, Unreadable, Values,
+    Access, ColumnBuilder, CursorBuilder, Database, InputColumn, MessageColumns, Position, Step, Stream,
+    StreamOptions, Symbols, Values,
 };
 use tapedb_log::MemoryStorage;
 use tapedb_schema::{Scalar, Timestamp};

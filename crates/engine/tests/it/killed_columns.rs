@@ -11,7 +11,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Database, Loader, MessageColumns, Retention, StreamOptions, Symbols, Values};
-use tapedb_schema::Timestamp;
 
 const SCHEMA: &str = "message M { n: i64, m: i64? }";
 const WAIT: Duration = Duration::from_secs(100);

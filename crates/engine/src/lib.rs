@@ -9,6 +9,7 @@ mod admin;
 mod backend;
 mod batches;
 mod clock;
+mod counts;
 mod database;
 mod error;
 mod files;
@@ -32,6 +33,7 @@ pub use admin::finding::{CheckDepth, CheckEvent, CheckReport, Finding, Severity}
 pub use admin::repair::Repair;
 pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
+pub use counts::ReadCounts;
 pub use database::{Access, Database};
 pub use error::{
     ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, QueryFailure, Rejected,

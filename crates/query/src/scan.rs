@@ -18,7 +18,7 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 use tapedb_arrow::BATCH_ROWS_MAX;
-use tapedb_engine::Number;
+use tapedb_engine::{Number, ReadCounts};
 use tapedb_schema::Timestamp;
 use tokio::sync::mpsc;
 
@@ -141,16 +141,18 @@ impl Scan {
         let mut reading = self.reading(0, BATCH_ROWS_MAX);
         reading.schema = Arc::new(reading.schema.project(columns)?);
         reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
-        let metrics = ReadingMetrics::new(&self.metrics, 0);
+        let mut metrics = ReadingMetrics::new(&self.metrics, 0);
         let (sender, batches) = mpsc::channel(READ_AHEAD);
         let task = SpawnedTask::spawn_blocking(move || {
-            let mut since = Instant::now();
-            read_by_symbol(&reading, |rows| {
+            let mut since = metrics.begin();
+            let done = read_by_symbol(&reading, |rows| {
                 metrics.add(since, rows.batch.num_rows());
                 let is_wanted = sender.blocking_send(rows).is_ok();
                 since = Instant::now();
                 is_wanted
-            })
+            });
+            metrics.add(since, 0);
+            done
         });
         Ok(BySymbolStream { batches, task: Some(task) })
     }
@@ -274,22 +276,54 @@ impl BySymbolStream {
     }
 }
 
-/// What is measured of reading.
+/// What is measured of reading, on the thread that reads.
 struct ReadingMetrics {
     baseline: BaselineMetrics,
     time: Time,
+    bytes: Count,
+    blocks: Count,
+    blocks_skipped: Count,
+    segments_skipped: Count,
+    /// What the thread had read when it was last added.
+    noted: ReadCounts,
 }
 
 impl ReadingMetrics {
     fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
-        let time = MetricBuilder::new(metrics).subset_time("time_reading", partition);
-        Self { baseline: BaselineMetrics::new(metrics, partition), time }
+        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            baseline: BaselineMetrics::new(metrics, partition),
+            time: MetricBuilder::new(metrics).subset_time("time_reading", partition),
+            bytes: counter("bytes_read"),
+            blocks: counter("blocks_read"),
+            blocks_skipped: counter("blocks_skipped"),
+            segments_skipped: counter("segments_skipped"),
+            noted: ReadCounts::default(),
+        }
     }
 
-    /// Notes a batch that has been read since.
-    fn add(&self, since: Instant, rows: usize) {
+    /// Begins on the thread that reads.
+    fn begin(&mut self) -> Instant {
+        self.noted = ReadCounts::of_this_thread();
+        Instant::now()
+    }
+
+    /// Notes what has been read since: a batch, or what came behind the last one.
+    fn add(&mut self, since: Instant, rows: usize) {
         self.time.add_duration(since.elapsed());
         self.baseline.record_output(rows);
+        let all = ReadCounts::of_this_thread();
+        let more = all.since(self.noted);
+        self.noted = all;
+        let counters = [
+            (&self.bytes, more.bytes),
+            (&self.blocks, more.blocks),
+            (&self.blocks_skipped, more.blocks_skipped),
+            (&self.segments_skipped, more.segments_skipped),
+        ];
+        for (counter, count) in counters {
+            counter.add(count as usize);
+        }
     }
 }
 
@@ -433,17 +467,19 @@ impl ExecutionPlan for Scan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = self.reading(partition, context.session_config().batch_size());
-        let metrics = ReadingMetrics::new(&self.metrics, partition);
+        let mut metrics = ReadingMetrics::new(&self.metrics, partition);
         let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), READ_AHEAD);
         let sender = builder.tx();
         builder.spawn_blocking(move || {
-            let mut since = Instant::now();
-            read(&reading, |batch| {
+            let mut since = metrics.begin();
+            let done = read(&reading, |batch| {
                 metrics.add(since, batch.num_rows());
                 let is_wanted = sender.blocking_send(Ok(batch)).is_ok();
                 since = Instant::now();
                 is_wanted
-            })
+            });
+            metrics.add(since, 0);
+            done
         });
         Ok(builder.build())
     }

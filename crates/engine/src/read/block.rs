@@ -1,5 +1,6 @@
 //! Rows of a stream in memory: batches of the log or a block of a segment, and a current row among them.
 
+use crate::counts::note_bytes;
 use crate::error::Error;
 use crate::read::decoded::{Decoded, RowPlaces};
 use crate::read::filter::Filter;
@@ -468,6 +469,7 @@ impl Block {
         errors: &mut VecDeque<Error>,
     ) {
         self.clear(bounds);
+        note_bytes(self.bytes.len());
         self.origin = (span.file, span.offset);
         for batch in context.space.log.batches(span, &self.bytes) {
             match batch {

@@ -6,6 +6,7 @@
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
 //! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
 
+use crate::counts::{note_block, note_blocks_skipped, note_segments_skipped};
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
@@ -231,7 +232,9 @@ impl Chunks {
         };
         for part in catalog.parts_between(0..*end) {
             let Some(content) = &part.content else { continue };
-            if filter.wants_times(content.time_min, content.time_max) {
+            if !filter.wants_times(content.time_min, content.time_max) {
+                note_segments_skipped(1);
+            } else {
                 let piece =
                     InSegment { part: part.clone(), blocks: None, taken: taken.len(), next: 0, last: None };
                 add(content.time_min, part.sequences.start, Piece::Segment(Box::new(piece)));
@@ -513,6 +516,10 @@ impl InSegment {
         let failure = segment.failure().filter(|_| self.last.is_none());
         let at = ReadContext { stream: &source.stream, space: &source.space };
         let blocks = source.filter.wanted_blocks(&segment.segment, at);
+        if self.next == 0 {
+            let wanted: usize = blocks.iter().map(ExactSizeIterator::len).sum();
+            note_blocks_skipped(segment.segment.blocks().len() - wanted);
+        }
         let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
         self.blocks =
             Some(SegmentBlocks::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
@@ -595,6 +602,7 @@ impl Packer {
         if source.fields.has_ranges() {
             segment.read_head(index, &mut self.budget.raw).map_err(failed)?;
             if !source.fields.may_match(self.budget.raw.head()) {
+                note_blocks_skipped(1);
                 return Ok(Taken::Nothing);
             }
         }
@@ -614,10 +622,14 @@ impl Packer {
                         // What is wrong is found and named there.
                         return Ok(Taken::AsRows);
                     }
+                    note_block();
                     out.close_source(source_index);
                     return Ok(Taken::Chunk);
                 }
-                Ok(false) => return Ok(Taken::Nothing),
+                Ok(false) => {
+                    note_block();
+                    return Ok(Taken::Nothing);
+                }
                 // Only its bytes state which column a column follows.
                 Err(damage) if fields.needs_too(&damage) => {}
                 Err(damage) => return Err(failed(damage.into())),

@@ -5,6 +5,7 @@
 //! include the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are open,
 //! most hold a slice of their rows and no file: see [`crate::read::merge_budget`]. Other memory grows with the number of pieces.
 
+use crate::counts::{note_blocks_skipped, note_segments_skipped};
 use crate::error::Error;
 use crate::interrupt;
 use crate::read::block::{BatchRun, Block, Bounds, Key, LAST, Order};
@@ -105,9 +106,10 @@ impl History {
                 && filter.wants_times(granule.time_min, granule.time_max)
         });
         let parts = catalog.parts_between(0..end).iter().filter(|part| {
-            part.content
-                .as_ref()
-                .is_some_and(|content| filter.wants_times(content.time_min, content.time_max))
+            let Some(content) = &part.content else { return false };
+            let is_wanted = filter.wants_times(content.time_min, content.time_max);
+            note_segments_skipped(usize::from(!is_wanted));
+            is_wanted
         });
         let granules = granules.map(|granule| Piece::Granule(*granule));
         let parts = parts.map(|part| Piece::Segment(part.clone()));
@@ -421,6 +423,8 @@ impl History {
                 Ok(Some(segment)) => {
                     self.errors.extend(segment.failure());
                     let blocks = filter.wanted_blocks(&segment.segment, context);
+                    let wanted: usize = blocks.iter().map(ExactSizeIterator::len).sum();
+                    note_blocks_skipped(segment.segment.blocks().len() - wanted);
                     Rest::Open(SegmentBlocks::new(segment, part.clone(), blocks), None)
                 }
                 Ok(None) => Rest::Nothing,

@@ -6,6 +6,7 @@
 //! and one block more, [`SLICES_BYTES`], the memory of the decoder and of a block being cut (about 16 MiB), and for each piece
 //! [`SLICE_BYTES_MIN`] and its description. A message that is longer than a slice is held nevertheless.
 
+use crate::counts::{note_block, note_blocks_skipped};
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::fields::Fields;
@@ -212,6 +213,7 @@ impl MergeBudget {
             filter.put_fields(Some(fields));
             match decoded.map_err(failed)? {
                 Decoding::Columns => {
+                    note_block();
                     block.load_decoded(bounds, entry.sequence_max);
                     return Ok(());
                 }
@@ -224,6 +226,7 @@ impl MergeBudget {
             // Types have other ids there.
             selection.types = None;
         }
+        note_block();
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
@@ -267,6 +270,7 @@ impl MergeBudget {
         if fields.has_ranges() {
             segment.read_head(index, raw)?;
             if !fields.may_match(raw.head()) {
+                note_blocks_skipped(1);
                 return Ok(Decoding::Nothing);
             }
         }
@@ -279,6 +283,7 @@ impl MergeBudget {
             let (rows, decoded) = block.decoded_mut();
             decoder.headers(raw, selection, rows)?;
             if rows.is_empty() {
+                note_block();
                 return Ok(Decoding::Nothing);
             }
             let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);

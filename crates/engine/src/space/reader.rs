@@ -1,5 +1,6 @@
 //! The reading side of a space: what it holds, kept up to date, and its files. Nothing here changes what is stored.
 
+use crate::counts::note_bytes;
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::deletion::Deletion;
@@ -86,7 +87,9 @@ impl std::fmt::Debug for SpaceReader {
 
 impl ReadAt for SegmentFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buf, offset)
+        let count = self.0.read_at(buf, offset)?;
+        note_bytes(count);
+        Ok(count)
     }
 
     fn size(&self) -> io::Result<u64> {

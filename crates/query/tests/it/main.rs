@@ -1,6 +1,7 @@
 //! Queries on databases: one binary, so that DataFusion is linked once.
 
 mod asof;
+mod explain;
 mod gaps;
 mod limits;
 mod live;

@@ -1,6 +1,7 @@
 //! Aggregate functions that replace DataFusion's or add to them.
 
 mod averages;
+mod distinct;
 mod fold;
 mod function;
 mod keys;
@@ -9,6 +10,7 @@ mod pick;
 mod sum;
 mod window;
 
+pub(crate) use distinct::RefuseDistinct;
 pub(crate) use function::needs_order;
 
 use datafusion::logical_expr::AggregateUDF;

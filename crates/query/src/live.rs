@@ -6,9 +6,12 @@
 //!
 //! Always true: slices do not overlap, and there is nothing between them: each begins where the one before it ended.
 
+mod bucket;
 mod rows;
 mod shape;
 mod slice;
 
+pub(crate) use bucket::{begin_of, end_of};
 pub(crate) use rows::LiveRows;
+pub(crate) use shape::{Shape, shape_of};
 pub(crate) use slice::Slice;

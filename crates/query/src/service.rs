@@ -51,6 +51,11 @@ impl QueryService {
         Ok(Self { sql: Sql::with_options(db, options)?, total, users: Mutex::default() })
     }
 
+    /// What runs the queries.
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.sql
+    }
+
     /// What the queries of a user run in: they share memory.
     fn runtime(&self, user: &QueryUser) -> Result<Arc<RuntimeEnv>, Error> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 //! Plans queries and starts them.
 
+use crate::aggregates::RefuseDistinct;
 use crate::arithmetic::CheckArithmetic;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
 use crate::catalog::{CATALOG, Latest, MAIN, Streams};
@@ -16,6 +17,7 @@ use crate::parameters::Parameters;
 use crate::pauses::PauseInJoins;
 use crate::pool::CONSUMERS_NAMED;
 use crate::rows::{Rows, Workers, too_long};
+use crate::sample;
 use crate::snapshot::{MayRead, Snapshot};
 use crate::upstream::UpstreamRows;
 use async_trait::async_trait;
@@ -209,6 +211,7 @@ impl Sql {
         names::resolve(&mut statement, &snapshot)?;
         if let Some(ast) = names::ast_of(&mut statement) {
             let aggregates = state.aggregate_functions().keys().cloned().collect();
+            sample::expand(ast, &aggregates)?;
             asof::window::select::move_aggregates(ast, &aggregates)?;
             asof::syntax::nest_joins(ast);
         }
@@ -294,7 +297,10 @@ async fn within<T>(
 
 /// The one statement of a text.
 fn parse(text: &str) -> Result<Statement, Error> {
-    let tokens = asof::syntax::tokens(text).map_err(|error| DataFusionError::SQL(Box::new(error), None))?;
+    let sql_error = |error| DataFusionError::SQL(Box::new(error), None);
+    let mut tokens = asof::syntax::tokens(text).map_err(sql_error)?;
+    sample::replace(&mut tokens).map_err(sql_error)?;
+    functions::replace_description(&mut tokens);
     let mut statements = DFParserBuilder::new(ParserInput::Tokens(tokens)).build()?.parse_statements()?;
     match (statements.pop_front(), statements.len()) {
         (Some(Statement::Statement(only)), 0) if matches!(*only, Ast::ShowTables { .. }) => parse(TABLES),
@@ -366,6 +372,7 @@ fn state(options: &Options) -> Result<SessionState, Error> {
         .build();
     let context = SessionContext::new_with_state(state);
     context.add_analyzer_rule(Arc::new(CheckArithmetic));
+    context.add_analyzer_rule(Arc::new(RefuseDistinct));
     functions::register(&context);
     Ok(context.state())
 }

@@ -279,6 +279,11 @@ pub(crate) fn needs_order(name: &str) -> bool {
         .any(|known| known == name)
 }
 
+/// Whether a function is one of these.
+pub(super) fn is_one(name: &str) -> bool {
+    KINDS.iter().any(|kind| kind.name() == name)
+}
+
 /// The functions with their names.
 pub(super) fn all() -> impl Iterator<Item = Arc<dyn AggregateUDFImpl>> {
     KINDS.into_iter().map(|kind| Arc::new(Function::new(kind)) as _)

@@ -97,7 +97,7 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
 }
 
 /// The unquoted word there, in capital letters; empty: there is another token.
-pub(super) fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
+pub(crate) fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
     match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_uppercase(),
         _ => String::new(),
@@ -105,7 +105,7 @@ pub(super) fn word_at(tokens: &[TokenWithSpan], at: usize) -> String {
 }
 
 /// The place of the next token that is no space and no comment.
-pub(super) fn next(tokens: &[TokenWithSpan], at: usize) -> usize {
+pub(crate) fn next(tokens: &[TokenWithSpan], at: usize) -> usize {
     let rest = tokens.iter().skip(at + 1);
     at + 1 + rest.take_while(|token| matches!(token.token, Token::Whitespace(_))).count()
 }

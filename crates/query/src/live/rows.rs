@@ -1,19 +1,13 @@
 //! The rows of a live query, slice by slice.
 
+use super::bucket::begin_of;
 use super::shape::{Shape, shape_of};
 use super::slice::Slice;
 use crate::error::{Error, Reason};
 use crate::next::Next;
 use crate::rows::Rows;
 use crate::session::{Planned, Run, Sql};
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::DataFusionError;
-use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{ColumnarValue, Expr};
-use std::sync::Arc;
+use datafusion::arrow::datatypes::SchemaRef;
 use std::time::{Duration, Instant};
 use tapedb_engine::Database;
 use tapedb_schema::Timestamp;
@@ -205,37 +199,4 @@ impl LiveRows {
 fn after(planned: &Planned, stream: &str) -> Result<Slice, Error> {
     let ends = planned.snapshot.stream(stream)?.ends()?.to_vec();
     Ok(Slice::From(Some((stream.into(), ends))))
-}
-
-/// The beginning of the bucket of a time: no earlier message is in this bucket, and no later one in an earlier bucket.
-fn begin_of(bucket: &Expr, time: i64, state: &SessionState) -> Result<i64, Error> {
-    let begin = value_of(bucket, time, state)?;
-    if begin > time || value_of(bucket, begin, state)? != begin {
-        let what = "these buckets cannot run live: their names are not the times at which they begin";
-        return Err(Error::new(Reason::Query, what));
-    }
-    Ok(begin)
-}
-
-/// What the expression for buckets makes of a time.
-fn value_of(bucket: &Expr, time: i64, state: &SessionState) -> Result<i64, Error> {
-    let utc = |nanos| ScalarValue::TimestampNanosecond(nanos, Some("UTC".into()));
-    let at = bucket.clone().transform(|expr| {
-        Ok(match expr {
-            Expr::Column(_) => Transformed::yes(Expr::Literal(utc(Some(time)), None)),
-            expr => Transformed::no(expr),
-        })
-    });
-    let expr = state.create_physical_expr(at.data()?, &DFSchema::empty())?;
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
-    let value = expr.evaluate(&row.map_err(DataFusionError::from)?)?;
-    let value = match value {
-        ColumnarValue::Scalar(value) => value,
-        ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0)?,
-    };
-    match value.cast_to(&utc(None).data_type())? {
-        ScalarValue::TimestampNanosecond(Some(begin), _) => Ok(begin),
-        _ => Err(Error::new(Reason::Query, "the bucket of a time is no time")),
-    }
 }

@@ -14,4 +14,5 @@ mod snapshot;
 mod support;
 mod tables;
 mod values;
+mod views;
 mod window;

@@ -282,3 +282,64 @@ fn buckets_have_zones_and_origins() {
     assert_eq!(at("time_bucket(NULL, '2024-01-01T00:10:00Z')"), "NULL");
     assert_eq!(at("time_bucket('1h', NULL)"), "NULL");
 }
+
+#[test]
+fn distinct_is_refused_where_it_has_no_meaning() {
+    let place = bars(20, false);
+    for query in [
+        "SELECT first(DISTINCT n) FROM bars",
+        "SELECT symbol, last(DISTINCT n) FROM bars GROUP BY symbol",
+        "SELECT vwap(DISTINCT price, n) FROM bars",
+        "SELECT n FROM bars WHERE n > (SELECT first(DISTINCT n) FROM bars)",
+    ] {
+        let error = place.error(query).to_string();
+        assert!(error.contains("(DISTINCT …)"), "{query}: {error}");
+    }
+    assert_eq!(place.rows("SELECT count(DISTINCT symbol), sum(DISTINCT n) FROM bars"), ["10|190"]);
+}
+
+#[test]
+fn sample_by_is_short_for_groups_by_buckets() {
+    let place = bars(120, false);
+    for (short, long) in [
+        (
+            "SELECT time, symbol, sum(n) AS n FROM bars WHERE n > 5 SAMPLE BY 1m ORDER BY time, symbol",
+            "SELECT time_bucket('1m', time) AS time, symbol, sum(n) AS n FROM bars WHERE n > 5 GROUP BY 1, symbol ORDER BY 1, symbol",
+        ),
+        (
+            "SELECT b.time AS at, upper(b.symbol) AS s, last(b.n) + 1 AS n FROM bars b sample by '30 seconds' ORDER BY at, s",
+            "SELECT time_bucket('30 seconds', time) AS at, upper(symbol) AS s, last(n) + 1 AS n FROM bars GROUP BY 1, 2 ORDER BY 1, 2",
+        ),
+        (
+            "SELECT count(*) AS n FROM bars SAMPLE BY 1d TIME ZONE 'America/New_York'",
+            "SELECT count(*) AS n FROM bars GROUP BY time_bucket('1d', time, 'America/New_York')",
+        ),
+    ] {
+        let found = place.rows(short);
+        assert_eq!(found, place.rows(long), "{short}");
+        assert!(!found.is_empty());
+    }
+    for (query, text) in [
+        ("SELECT * FROM bars SAMPLE BY 1m", "not *"),
+        ("SELECT n FROM bars SAMPLE BY", "width"),
+        ("SELECT n FROM bars SAMPLE BY 1m TIME ZONE", "TIME ZONE"),
+        ("SELECT sum(n) FROM bars SAMPLE BY 1 fortnight", "SAMPLE BY"),
+    ] {
+        let error = place.error(query).to_string();
+        assert!(error.contains(text), "{query}: {error}");
+    }
+    assert_eq!(
+        place.rows("SELECT sample FROM (SELECT n AS sample FROM bars) ORDER BY sample LIMIT 1"),
+        ["0"]
+    );
+}
+
+#[test]
+fn functions_are_described() {
+    let place = bars(1, false);
+    let rows = place.rows("DESCRIBE FUNCTION VWAP");
+    assert_eq!(rows, ["vwap|AGGREGATE|vwap(price, size)|The average price, each with its size as weight."]);
+    // As an aggregate, and as a window function.
+    assert_eq!(place.rows("desc function first_value").len(), 2);
+    assert!(place.rows("DESCRIBE FUNCTION nothing").is_empty());
+}

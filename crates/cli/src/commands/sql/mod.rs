@@ -14,6 +14,7 @@ use statements::Statements;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tapedb_engine::Database;
 use tapedb_query::{Error, Next, Options, Parameters, Place, Reason, Sql};
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
@@ -147,9 +148,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.live && (args.time_limit.is_some() || args.max_rows.is_some()) {
         return Err(Failure::usage("a live query has no end; leave out --time-limit and --max-rows"));
     }
-    let db = args.db.open_to_read()?;
-    let sql = Sql::with_options(&db, args.options()?).map_err(failure)?;
     let text = args.text()?;
+    let changes = |text: &String| Statements::new(text).any(Sql::changes_views);
+    let db = match text.as_ref().is_some_and(changes) {
+        true => args.db.open_to_write()?,
+        false => args.db.open_to_read()?,
+    };
+    let sql = Sql::with_options(&db, args.options()?).map_err(failure)?;
     let out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
     let parameters = parameters::of(&args.params)?;
     let mut runner = Runner { sql, parameters, args: &args, form, timing: args.timing, out, ui };
@@ -161,7 +166,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if statements.is_empty() {
         return Err(Failure::usage("there is no query; see `tapedb sql --help`"));
     }
-    statements.into_iter().try_for_each(|statement| runner.run(statement))
+    let keeps_views = args.live && statements.iter().all(|statement| Sql::changes_views(statement));
+    statements.into_iter().try_for_each(|statement| runner.run(statement))?;
+    if keeps_views { runner.maintain_views(&db) } else { Ok(()) }
 }
 
 impl Args {
@@ -229,7 +236,8 @@ impl Runner<'_> {
     /// Runs one statement and prints its rows.
     fn run(&mut self, statement: &str) -> Result<(), Failure> {
         let start = Instant::now();
-        let mut rows = self.sql.query_with(statement, &self.parameters).map_err(failure)?;
+        let options = self.args.options()?;
+        let mut rows = self.sql.run(statement, &self.parameters, &options).map_err(failure)?;
         let mut writer = Writer::new(self.form, &rows.schema(), self.args.table_rows, !self.args.no_header)?;
         let mut count = 0u64;
         loop {
@@ -256,6 +264,25 @@ impl Runner<'_> {
         self.ui.check_interrupt()?;
         if self.timing {
             self.ui.note(&format!("{} rows in {:.3} s", ui::thousands(count), start.elapsed().as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    /// Keeps the views of the database up to date until Ctrl-C. Those of a server's database are the server's task.
+    fn maintain_views(&self, db: &Database) -> Result<(), Failure> {
+        if db.server_status()?.is_some() {
+            return Ok(());
+        }
+        let (sender, failures) = std::sync::mpsc::channel();
+        let views = self.sql.maintain_views(move |view, error| {
+            // The receiver lives as long as the views.
+            let _ = sender.send(format!("view {view}: {error}"));
+        });
+        let _views = views.map_err(failure)?;
+        while !self.ui.is_interrupted() {
+            if let Ok(failure) = failures.recv_timeout(INTERRUPT_CHECK) {
+                self.ui.note(&failure);
+            }
         }
         Ok(())
     }

@@ -170,6 +170,8 @@ pub fn run(ServerCommand { query, args }: ServerCommand, ui: &Ui) -> Result<(), 
 pub struct Serving {
     server: Server,
     copies: Copies,
+    #[cfg(feature = "sql")]
+    views: tapedb_query::Views,
     grace: Duration,
     reload: Arc<AtomicBool>,
     _awake: Option<Awake>,
@@ -202,6 +204,8 @@ impl Serving {
         tracing::info!(connections = self.server.connections(), "shutting down");
         // First, so that clients that follow the copies receive the rest.
         self.copies.stop(self.grace);
+        #[cfg(feature = "sql")]
+        drop(self.views);
         match self.server.shutdown() {
             0 => tracing::info!("shut down"),
             left => tracing::warn!(left, "shut down; connections were left behind"),
@@ -230,7 +234,12 @@ impl Args {
             error => Failure::new(error.to_string()),
         })?;
         #[cfg(feature = "sql")]
-        server.serve_queries(queries(config, server.database())?);
+        let views = {
+            let queries = queries(config, server.database())?;
+            server.serve_queries(queries.clone());
+            let failed = |view: &str, error: &tapedb_query::Error| tracing::error!(view, %error, "cannot keep a view up to date");
+            queries.maintain_views(failed).map_err(|error| Failure::new(error.to_string()))?
+        };
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
         let awake = awake::keep(config.keep_awake)?;
@@ -239,7 +248,15 @@ impl Args {
         }
         print_addresses(config, server.addresses(), ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
-        Ok(Serving { server, copies, grace, reload, _awake: awake })
+        Ok(Serving {
+            server,
+            copies,
+            #[cfg(feature = "sql")]
+            views,
+            grace,
+            reload,
+            _awake: awake,
+        })
     }
 
     /// The settings of the file, overridden by the environment and the command line.

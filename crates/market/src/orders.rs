@@ -76,6 +76,8 @@ pub struct Order {
     pub channel_id: Option<u16>,
     /// Venue, where it differs from message to message.
     pub exchange: Option<Ascii<8>>,
+    /// The participant that entered the order, where it is reported.
+    pub participant: Option<Ascii<8>>,
 }
 
 /// One change at one price, a trade, or the state of the best levels (market by price), with the best levels after it where they are
@@ -191,8 +193,8 @@ pub struct IntervalBar {
 }
 
 const _: () = assert!(lies::<Order>(
-    123,
-    &[3, 4, 5, 13, 21, 29, 37, 41, 49, 57, 65, 66, 67, 71, 79, 87, 95, 103, 111, 113, 115]
+    131,
+    &[3, 4, 5, 13, 21, 29, 37, 41, 49, 57, 65, 66, 67, 71, 79, 87, 95, 103, 111, 113, 115, 123]
 ));
 const _: () = assert!(lies::<MarketByPrice>(
     113,

@@ -3,7 +3,7 @@
 use crate::databento::Magic;
 use crate::discover::{discover, is_named_as};
 use crate::error::ImportError;
-use crate::{Format, ImportOptions};
+use crate::{Format, ImportOptions, nasdaq};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,10 @@ fn of_file(path: &Path) -> Result<Option<Format>, ImportError> {
     Ok(match Magic::of_file(path)? {
         Magic::Plain | Magic::Old => Some(Format::Dbn),
         // Other formats may be compressed with zstd too: the name decides.
-        Magic::Zstd | Magic::Other => named(path),
+        Magic::Zstd => named(path),
+        // Names of captures do not say of which feed they are.
+        Magic::Other if nasdaq::is_captured_in(path) => Some(Format::Itch),
+        Magic::Other => named(path),
     })
 }
 

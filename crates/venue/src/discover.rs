@@ -5,7 +5,7 @@ use super::error::ImportError;
 use super::format::Format;
 use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{algoseek, binance, databento, futures, fx, lobster};
+use super::{algoseek, binance, databento, futures, fx, lobster, nasdaq};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ enum Detail {
     Dbn(databento::DbnFile),
     Lobster(lobster::Day),
     Futures(futures::Day),
+    Itch(nasdaq::ItchFile),
 }
 
 impl SourceFile {
@@ -59,6 +60,7 @@ impl SourceFile {
             Detail::Dbn(file) => file.start(),
             Detail::Lobster(day) => day.start(),
             Detail::Futures(day) => day.start(),
+            Detail::Itch(file) => file.start(),
         }
     }
 
@@ -74,6 +76,7 @@ impl SourceFile {
             Detail::Dbn(file) => file.open(&self.path, self.bytes, self.on_bad_line),
             Detail::Lobster(day) => self.open_with(day.parser()),
             Detail::Futures(day) => self.open_with(day.parser()),
+            Detail::Itch(file) => file.open(&self.path, self.bytes, self.on_bad_line),
         }
     }
 
@@ -161,6 +164,7 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
         Format::BinanceRawWs => binance::Capture::is_named_so(path),
         Format::Dbn => databento::is_named_so(&name),
         Format::Lobster => lobster::Day::of_path(path).is_some(),
+        Format::Itch => nasdaq::is_named_so(&name),
         Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
     }
 }
@@ -188,6 +192,11 @@ fn add_file(
         Format::Dbn => {
             if let Some(file) = databento::DbnFile::of_path(path) {
                 add(None, metadata(path)?.len(), Detail::Dbn(file));
+            }
+        }
+        Format::Itch => {
+            if let Some(file) = nasdaq::ItchFile::of_path(path) {
+                add(None, metadata(path)?.len(), Detail::Itch(file));
             }
         }
         Format::FxTicks if gzip => {
@@ -220,7 +229,7 @@ fn member_detail(
         Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
         Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
-        Format::BinanceRawWs | Format::Dbn | Format::Lobster => None,
+        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch => None,
     })
 }
 

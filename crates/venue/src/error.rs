@@ -94,6 +94,15 @@ pub enum ImportError {
     },
 }
 
+/// Why a record of a binary file cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadRecord {
+    /// Byte of the record, from 0.
+    pub(super) offset: usize,
+    /// What was expected there.
+    pub(super) expected: &'static str,
+}
+
 impl ImportError {
     /// The file that the error is about.
     pub fn path(&self) -> &Path {

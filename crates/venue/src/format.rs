@@ -1,12 +1,12 @@
 //! The formats that can be read.
 
-use crate::{algoseek, binance, databento, futures, fx, lobster};
+use crate::{algoseek, binance, databento, futures, fx, lobster, nasdaq};
 use std::fmt;
 use std::str::FromStr;
 use tapedb_codec::SchemaBuilder;
 use tapedb_market::{
-    Definition, Imbalance, IntervalBar, MarkPrice, MarketByPrice, Notice, Order, Package, Statistic, Status,
-    SymbolMapping, TradeCondition,
+    Definition, Gap, Imbalance, IntervalBar, MarkPrice, MarketByPrice, Notice, Order, Package, Statistic,
+    Status, SymbolMapping, TradeCondition,
 };
 use tapedb_schema::Schema;
 
@@ -25,17 +25,20 @@ pub enum Format {
     Lobster,
     /// `futures-ticks`: trades and open interest of futures, zipped CSV, one product and day a file.
     FuturesTicks,
+    /// `itch`: NASDAQ TotalView-ITCH 5.0, files of messages or captures.
+    Itch,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::UsEquityTicks,
         Self::FxTicks,
         Self::BinanceRawWs,
         Self::Dbn,
         Self::Lobster,
         Self::FuturesTicks,
+        Self::Itch,
     ];
 
     /// The name, as in commands.
@@ -47,6 +50,7 @@ impl Format {
             Self::Dbn => "dbn",
             Self::Lobster => "lobster",
             Self::FuturesTicks => "futures-ticks",
+            Self::Itch => "itch",
         }
     }
 
@@ -59,6 +63,11 @@ impl Format {
             Self::FuturesTicks => records.with::<Package>().with::<Statistic>().finish(),
             Self::BinanceRawWs => {
                 records.with::<Package>().with::<MarkPrice>().with::<TradeCondition>().finish()
+            }
+            Self::Itch => {
+                let records = records.with::<Order>().with::<Definition>().with::<Status>();
+                let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
+                records.with::<Gap>().finish()
             }
             Self::Dbn => {
                 let records = records.with::<Order>().with::<MarketByPrice>().with::<IntervalBar>();
@@ -77,6 +86,7 @@ impl Format {
             Self::Dbn => databento::LOOKED_FOR,
             Self::Lobster => lobster::LOOKED_FOR,
             Self::FuturesTicks => futures::LOOKED_FOR,
+            Self::Itch => nasdaq::LOOKED_FOR,
         }
     }
 }

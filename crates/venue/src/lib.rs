@@ -31,9 +31,12 @@ mod fx;
 mod lines;
 mod lobster;
 mod merge;
+mod nasdaq;
 mod options;
+mod pcap;
 mod record;
 mod source;
+mod window;
 
 pub use container::MAX_MEMBERS;
 pub use detect::detect;

@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     targets::segment_values::TARGET,
     targets::symbols_file::TARGET,
     targets::dbn::TARGET,
+    targets::itch::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,

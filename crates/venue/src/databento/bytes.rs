@@ -1,19 +1,11 @@
 //! Little-endian fields of a record, and what their values mean.
 
+use crate::error::BadRecord;
 use tapedb_market::Side;
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 /// Decimals of a fixed-point number.
 const SCALE: i32 = 9;
-
-/// Why a record cannot be read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadRecord {
-    /// Byte of the record.
-    pub(super) offset: usize,
-    /// What was expected there.
-    pub(super) expected: &'static str,
-}
 
 /// The bytes of one record; fields are read at offsets that its length has been compared with.
 #[derive(Clone, Copy)]

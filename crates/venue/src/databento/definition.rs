@@ -1,8 +1,9 @@
 //! Instrument definitions: facts that all vendors have become fields, all others attributes under the vendor's names.
 
-use super::bytes::{BadRecord, Fields, fixed};
+use super::bytes::{Fields, fixed};
 use super::head::Head;
 use super::layouts::Layout;
+use crate::error::BadRecord;
 use crate::record::AnyRecord;
 use tapedb_market::{Attribute, Definition, DefinitionAction, InstrumentKind};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};

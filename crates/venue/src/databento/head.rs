@@ -1,6 +1,7 @@
 //! The header of a record.
 
-use super::bytes::{BadRecord, Fields};
+use super::bytes::Fields;
+use crate::error::BadRecord;
 use tapedb_schema::Timestamp;
 
 /// Bytes of a record's header.

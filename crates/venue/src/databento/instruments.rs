@@ -1,8 +1,9 @@
 //! Status, statistics, imbalances, symbol mappings, notices of the vendor.
 
-use super::bytes::{BadRecord, Fields};
+use super::bytes::Fields;
 use super::head::Head;
 use super::prices::source_time;
+use crate::error::BadRecord;
 use crate::record::AnyRecord;
 use tapedb_market::{
     Imbalance, Notice, NoticeKind, Statistic, StatisticKind, Status, SymbolMapping, TradingState,

@@ -20,12 +20,13 @@ mod symbols;
 mod tests;
 mod unpack;
 
-use crate::error::ImportError;
+use crate::error::{BadRecord, ImportError};
 use crate::options::OnBadLine;
 use crate::record::AnyRecord;
 use crate::source::{Counters, RowHeader, Source};
-use bytes::BadRecord;
+use crate::window::Window;
 use head::HEAD_BYTES;
+use metadata::Metadata;
 use records::{Decoded, decode};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,6 @@ use unpack::Unpacked;
 pub(super) const LOOKED_FOR: &str =
     "DBN files `*.dbn`, `*.dbn.zst`, `*.dbn.frag`, `*.dbn.frag.zst`, or DBZ files `*.dbz`";
 
-/// Bytes of the buffer; a record has at most 1,020.
-const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of a unit of a record's length.
 const WORD: usize = 4;
 
@@ -84,16 +83,12 @@ impl DbnFile {
 }
 
 /// The records of a file.
-///
-/// Always true: `start..end` of the buffer is read and not yet given out, and `offset` is the place of `start` among the unpacked bytes.
 struct Records {
-    unpacked: Unpacked,
+    window: Window,
+    metadata: Metadata,
+    has_metadata: bool,
     path: PathBuf,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    offset: u64,
-    /// Number of the record at `start`, from 1.
+    /// Number of the record at the window's begin, from 1.
     record: u64,
     bytes_total: u64,
     on_bad_line: OnBadLine,
@@ -111,14 +106,12 @@ enum Symbol {
 
 impl Records {
     fn new(path: PathBuf, unpacked: Unpacked, bytes_total: u64, on_bad_line: OnBadLine) -> Self {
-        let offset = unpacked.offset;
+        let Unpacked { records, metadata, has_metadata, offset } = unpacked;
         Self {
-            unpacked,
+            window: Window::new(records, offset),
+            metadata,
+            has_metadata,
             path,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            offset,
             record: 1,
             bytes_total,
             on_bad_line,
@@ -132,10 +125,10 @@ impl Records {
     fn advance(&mut self, out: &mut AnyRecord) -> Result<Option<Timestamp>, ImportError> {
         loop {
             let Some(length) = self.whole_record()? else { return Ok(None) };
-            let record = &self.buffer[self.start..self.start + length];
+            let record = &self.window.bytes()[..length];
             let decoded = decode(record, out).and_then(|decoded| {
                 if let Decoded::Message(time) = decoded {
-                    self.symbol = symbol(record, time, out, &mut self.unpacked)?;
+                    self.symbol = symbol(record, time, out, &mut self.metadata)?;
                 }
                 Ok(decoded)
             });
@@ -144,7 +137,7 @@ impl Records {
                     self.pass(length);
                     return Ok(Some(time));
                 }
-                Ok(Decoded::Unknown(_)) if self.record == 1 && !self.unpacked.has_metadata => {
+                Ok(Decoded::Unknown(_)) if self.record == 1 && !self.has_metadata => {
                     let reason = format!("not a file of dbn: expected {LOOKED_FOR}");
                     return Err(ImportError::WrongFormat { path: self.path.clone(), reason });
                 }
@@ -159,54 +152,41 @@ impl Records {
     }
 
     fn pass(&mut self, length: usize) {
-        self.start += length;
-        self.offset += length as u64;
+        self.window.pass(length);
         self.record += 1;
     }
 
-    /// Length of the next record, once all of it is in the buffer.
+    /// Length of the next record, once all of it is in the window.
     #[inline]
     fn whole_record(&mut self) -> Result<Option<usize>, ImportError> {
-        if self.start == self.end && !self.fill()? {
+        if !self.window.has(1).map_err(|error| self.damaged(error))? {
             return Ok(None);
         }
-        let length = usize::from(self.buffer[self.start]) * WORD;
+        let length = usize::from(self.window.bytes()[0]) * WORD;
         if length < HEAD_BYTES {
             let what = "the length of a record is below 16 bytes: no DBN file, or damaged";
             return Err(self.damaged(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
-        while self.end - self.start < length {
-            if !self.fill()? {
-                return Err(self.damaged(io::ErrorKind::UnexpectedEof.into()));
-            }
-        }
-        Ok(Some(length))
-    }
-
-    /// Reads more bytes; `false` at the end.
-    fn fill(&mut self) -> Result<bool, ImportError> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        loop {
-            match self.unpacked.records.reader.read(&mut self.buffer[self.end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.damaged(error)),
-                Ok(count) => {
-                    self.end += count;
-                    return Ok(count > 0);
-                }
-            }
+        match self.window.has(length) {
+            Ok(true) => Ok(Some(length)),
+            Ok(false) => Err(self.damaged(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.damaged(error)),
         }
     }
 
     #[cold]
     fn damaged(&self, source: io::Error) -> ImportError {
-        ImportError::Damaged { path: self.path.clone(), record: self.record, offset: self.offset, source }
+        ImportError::Damaged {
+            path: self.path.clone(),
+            record: self.record,
+            offset: self.window.offset(),
+            source,
+        }
     }
 
     #[cold]
     fn bad(&self, bad: &BadRecord) -> ImportError {
-        let offset = self.offset + bad.offset as u64;
+        let offset = self.window.offset() + bad.offset as u64;
         ImportError::Record {
             path: self.path.clone(),
             record: self.record,
@@ -222,9 +202,8 @@ fn symbol(
     record: &[u8],
     time: Timestamp,
     out: &AnyRecord,
-    unpacked: &mut Unpacked,
+    metadata: &mut Metadata,
 ) -> Result<Symbol, BadRecord> {
-    let metadata = &mut unpacked.metadata;
     let number = u32::from_le_bytes([record[4], record[5], record[6], record[7]]);
     // A bar is of the day on which it begins.
     let time = match out {
@@ -266,7 +245,7 @@ impl Source for Records {
             Ok(Some(time)) => {
                 self.counters.rows += 1;
                 let symbol = match &self.symbol {
-                    Symbol::Mapped(number, time) => self.unpacked.metadata.symbols.name(*number, *time),
+                    Symbol::Mapped(number, time) => self.metadata.symbols.name(*number, *time),
                     Symbol::Own(symbol) => symbol,
                 };
                 Ok(Some(RowHeader { time, symbol }))
@@ -280,7 +259,7 @@ impl Source for Records {
     }
 
     fn progress(&self) -> (u64, u64) {
-        (self.unpacked.records.bytes_read.load(Ordering::Relaxed), self.bytes_total)
+        (self.window.bytes_read.load(Ordering::Relaxed), self.bytes_total)
     }
 
     fn counters(&self) -> &Counters {

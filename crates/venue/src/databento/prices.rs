@@ -1,7 +1,8 @@
 //! Orders, changes at a price, trades, states of the best levels, bars.
 
-use super::bytes::{BadRecord, Fields, whole};
+use super::bytes::{Fields, whole};
 use super::head::Head;
+use crate::error::BadRecord;
 use crate::record::AnyRecord;
 use tapedb_market::{BidAsk, IntervalBar, MarketByPrice, Order, OrderAction};
 use tapedb_schema::Timestamp;

@@ -1,11 +1,12 @@
 //! The table of record types.
 
-use super::bytes::{BadRecord, Fields};
+use super::bytes::Fields;
 use super::definition;
 use super::head::head;
 use super::instruments;
 use super::layouts::{V1, V2, V3};
 use super::prices::{self, Shape};
+use crate::error::BadRecord;
 use crate::record::AnyRecord;
 use tapedb_schema::Timestamp;
 

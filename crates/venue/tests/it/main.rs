@@ -3,4 +3,5 @@
 #[cfg(feature = "zstd")]
 mod dbn_data;
 mod import_files;
+mod itch;
 mod real_data;

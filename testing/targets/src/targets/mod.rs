@@ -7,6 +7,7 @@ pub mod compiled_row;
 pub mod dbn;
 pub mod evolve;
 pub mod importers;
+pub mod itch;
 pub mod json_text;
 pub mod kdb;
 pub mod log_file;

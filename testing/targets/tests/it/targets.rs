@@ -151,6 +151,11 @@ fn dbn() {
 }
 
 #[test]
+fn itch() {
+    fuzz("itch", RUNS_ON_DISK);
+}
+
+#[test]
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }

@@ -1,0 +1,182 @@
+//! `itch`: NASDAQ TotalView-ITCH 5.0, and the same of BX and PSX.
+//!
+//! Files of messages behind their lengths of two bytes, as NASDAQ publishes them (`01302019.NASDAQ_ITCH50.gz`), plain or gzipped, whose
+//! name has the date; or captures of the feed, MoldUDP64 in pcap or pcapng, whose packets have it. Times are nanoseconds since midnight on
+//! New York's wall clock. What maps to what is in `docs/IMPORT.md`.
+//!
+//! In a file the time of a message is the venue's; in a capture it is when the packet was captured, and `match_time` is the venue's.
+
+mod bytes;
+mod file;
+mod messages;
+mod mold;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod round_trips;
+
+use crate::clock::{self, DayClock};
+use crate::container::{Opened, open_gzip, open_plain};
+use crate::error::ImportError;
+use crate::options::OnBadLine;
+use crate::pcap::{FeedSource, has_feed, is_capture};
+use crate::source::Source;
+use bytes::trimmed;
+use file::Messages;
+use jiff::civil;
+use mold::Mold;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use tapedb_schema::Timestamp;
+
+pub(super) const LOOKED_FOR: &str = "files with a date in their names, such as `01302019.NASDAQ_ITCH50` or `S013019-v50.txt`, plain or `.gz`, or captures \
+     of MoldUDP64, `*.pcap`, `*.pcapng`, plain or `.gz`";
+
+/// A file of this format.
+#[derive(Debug, Clone)]
+pub(super) struct ItchFile {
+    /// The day of the file; `None`: it is a capture, whose packets have it.
+    clock: Option<DayClock>,
+    venue: &'static str,
+}
+
+impl ItchFile {
+    /// `None`: neither the name nor the first bytes are of this format.
+    pub(super) fn of_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_uppercase();
+        let venue = match () {
+            () if name.contains("PSX") => "PSX",
+            () if name.contains("BX_") => "BX",
+            () => "NASDAQ",
+        };
+        let (opened, is_capture) = opened(path).ok()?;
+        if is_capture {
+            return has_feed(&mut Mold::new(venue), opened).then_some(Self { clock: None, venue });
+        }
+        let clock = DayClock::new_york(date_of(&name)?)?;
+        Some(Self { clock: Some(clock), venue })
+    }
+
+    /// No row is before this.
+    pub(super) fn start(&self) -> Timestamp {
+        self.clock.as_ref().map_or(Timestamp::MIN, DayClock::start)
+    }
+
+    /// Opens it at its first message.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        bytes: u64,
+        on_bad_line: OnBadLine,
+    ) -> Result<Box<dyn Source>, ImportError> {
+        let (opened, _) = opened(path)?;
+        let path = path.to_path_buf();
+        Ok(match &self.clock {
+            Some(clock) => {
+                Box::new(Messages::new(opened, clock.clone(), self.venue, path, bytes, on_bad_line))
+            }
+            None => Box::new(FeedSource::open(Mold::new(self.venue), opened, path, bytes, on_bad_line)?),
+        })
+    }
+}
+
+/// Whether a file's name says that it is of this format; captures do not say of which feed they are.
+pub(super) fn is_named_so(name: &str) -> bool {
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let is_capture = name.ends_with(".pcap") || name.ends_with(".pcapng");
+    (name.contains("itch") || name.ends_with("-v50.txt"))
+        && (is_capture || date_of(&name.to_ascii_uppercase()).is_some())
+}
+
+/// Whether a file is a capture of this feed.
+pub(super) fn is_captured_in(path: &Path) -> bool {
+    ItchFile::of_path(path).is_some_and(|file| file.clock.is_none())
+}
+
+/// A file, unpacked, and whether it is a capture.
+fn opened(path: &Path) -> Result<(Opened, bool), ImportError> {
+    let is_gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    let Opened { mut reader, bytes_read } = if is_gzip { open_gzip(path)? } else { open_plain(path)? };
+    let mut first = Vec::new();
+    let read = reader.by_ref().take(4).read_to_end(&mut first);
+    read.map_err(|source: io::Error| ImportError::Open { path: path.into(), source })?;
+    let is_capture = is_capture(&first);
+    Ok((Opened { reader: Box::new(Cursor::new(first).chain(reader)), bytes_read }, is_capture))
+}
+
+/// The date in a name: of eight digits, the month or the year first, or of six, the month first, in this century.
+fn date_of(name: &str) -> Option<civil::Date> {
+    let digits = name.split(|letter: char| !letter.is_ascii_digit());
+    digits.into_iter().find_map(|digits| match digits.len() {
+        8 => clock::date(digits.as_bytes()).filter(|date| date.year() >= 1990).or_else(|| {
+            let (day, year) = digits.split_at(4);
+            clock::date([year, day].concat().as_bytes())
+        }),
+        6 => {
+            let (day, year) = digits.split_at(4);
+            clock::date(["20", year, day].concat().as_bytes())
+        }
+        _ => None,
+    })
+}
+
+/// The names of instruments by their numbers, which hold for a day.
+struct Names {
+    names: Box<[[u8; 8]]>,
+    /// The name of a number whose name is not known.
+    number: String,
+}
+
+impl Names {
+    fn new() -> Self {
+        Self { names: vec![[0; 8]; 1 << 16].into(), number: String::new() }
+    }
+
+    /// Notes the name if the message has one.
+    #[inline]
+    fn note(&mut self, message: &[u8]) -> u16 {
+        let (number, name) = messages::instrument(message);
+        if let Some(name) = name {
+            self.names[usize::from(number)] = *name;
+        }
+        number
+    }
+
+    /// The name of an instrument: its number behind `#` if it was not named yet, the venue for number zero.
+    #[inline]
+    fn name<'a>(&'a mut self, number: u16, venue: &'a str) -> &'a str {
+        let name = trimmed(&self.names[usize::from(number)]);
+        match std::str::from_utf8(name) {
+            Ok(name) if !name.is_empty() && !name.starts_with('\0') => name,
+            _ if number == 0 => venue,
+            _ => {
+                self.number = format!("#{number}");
+                &self.number
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_nasdaq_writes_them() {
+        for name in ["01302019.NASDAQ_ITCH50.GZ", "20190130.BX_ITCH_50.GZ", "S013019-V50.TXT"] {
+            assert_eq!(date_of(name).map(|date| date.to_string()).as_deref(), Some("2019-01-30"), "{name}");
+        }
+        assert_eq!(date_of("12102012.NASDAQ_ITCH50").unwrap().to_string(), "2012-12-10");
+        assert_eq!(date_of("ITCH50"), None);
+        assert!(is_named_so("01302019.nasdaq_itch50.gz") && is_named_so("itch-a.pcap.gz"));
+        assert!(!is_named_so("a.pcap") && !is_named_so("itch.txt"));
+    }
+
+    #[test]
+    fn numbers_without_a_name_are_shown() {
+        let mut names = Names::new();
+        names.names[7] = *b"BRK A   ";
+        assert_eq!(names.name(7, "NASDAQ"), "BRK A");
+        assert_eq!(names.name(8, "NASDAQ"), "#8");
+        assert_eq!(names.name(0, "NASDAQ"), "NASDAQ");
+    }
+}

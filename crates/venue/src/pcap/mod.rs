@@ -1,0 +1,20 @@
+//! Captures of a network, pcap and pcapng: UDP datagrams of feeds whose packets hold numbered messages.
+//!
+//! From the outside in: [`packets`] reads packets of a file, [`datagram`] finds what UDP carries, [`sequence`] says of each message
+//! whether it is new, [`feed`] gives rows. Two redundant lines in one capture are one feed: what both have comes once. Missing messages, cut
+//! packets and fragments of IP, which are not put together, become gaps.
+
+mod datagram;
+mod feed;
+mod packets;
+mod sequence;
+
+/// Captures for tests.
+#[cfg(test)]
+pub(crate) mod fixture {
+    pub(crate) use super::datagram::tests::frame;
+    pub(crate) use super::packets::tests::capture;
+}
+
+pub(crate) use feed::{Feed, FeedSource, Message, Packet, has_feed};
+pub(crate) use packets::is_capture;

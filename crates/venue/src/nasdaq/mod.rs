@@ -121,14 +121,14 @@ fn date_of(name: &str) -> Option<civil::Date> {
 
 /// The names of instruments by their numbers, which hold for a day.
 struct Names {
-    names: Box<[[u8; 8]]>,
+    names: Vec<[u8; 8]>,
     /// The name of a number whose name is not known.
     number: String,
 }
 
 impl Names {
     fn new() -> Self {
-        Self { names: vec![[0; 8]; 1 << 16].into(), number: String::new() }
+        Self { names: Vec::new(), number: String::new() }
     }
 
     /// Notes the name if the message has one.
@@ -136,7 +136,11 @@ impl Names {
     fn note(&mut self, message: &[u8]) -> u16 {
         let (number, name) = messages::instrument(message);
         if let Some(name) = name {
-            self.names[usize::from(number)] = *name;
+            let index = usize::from(number);
+            if index >= self.names.len() {
+                self.names.resize(index + 1, [0; 8]);
+            }
+            self.names[index] = *name;
         }
         number
     }
@@ -144,7 +148,7 @@ impl Names {
     /// The name of an instrument: its number behind `#` if it was not named yet, the venue for number zero.
     #[inline]
     fn name<'a>(&'a mut self, number: u16, venue: &'a str) -> &'a str {
-        let name = trimmed(&self.names[usize::from(number)]);
+        let name = self.names.get(usize::from(number)).map_or(&[][..], |name| trimmed(name));
         match std::str::from_utf8(name) {
             Ok(name) if !name.is_empty() && !name.starts_with('\0') => name,
             _ if number == 0 => venue,
@@ -174,6 +178,7 @@ mod tests {
     #[test]
     fn numbers_without_a_name_are_shown() {
         let mut names = Names::new();
+        names.names.resize(8, [0; 8]);
         names.names[7] = *b"BRK A   ";
         assert_eq!(names.name(7, "NASDAQ"), "BRK A");
         assert_eq!(names.name(8, "NASDAQ"), "#8");

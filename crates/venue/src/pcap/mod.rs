@@ -9,12 +9,12 @@ mod feed;
 mod packets;
 mod sequence;
 
+pub(crate) use feed::{Feed, FeedSource, Message, Packet, has_feed};
+pub(crate) use packets::is_capture;
+
 /// Captures for tests.
 #[cfg(test)]
 pub(crate) mod fixture {
     pub(crate) use super::datagram::tests::frame;
     pub(crate) use super::packets::tests::capture;
 }
-
-pub(crate) use feed::{Feed, FeedSource, Message, Packet, has_feed};
-pub(crate) use packets::is_capture;

@@ -65,7 +65,8 @@ fn run(mut command: Command) -> Run {
     Run::of(command.output().expect("the command runs"))
 }
 
-fn page(address: &str, path: &str) -> String {
+/// What the address answers, with its head.
+pub fn page(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("it listens");
     write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it listens");
     let mut text = String::new();

@@ -1,5 +1,6 @@
 //! `tapedb tick`: its roles as processes, which are killed.
 
+use crate::serving::page;
 use crate::support::Run;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -84,16 +85,11 @@ pub fn rows() -> u64 {
     std::env::var("TICK_ROWS").map_or(120_000, |rows| rows.parse().expect("TICK_ROWS is a number"))
 }
 
-/// The value of `today` once it is stable: then messages of a killed feed have arrived.
-fn settled(today: &impl Fn(u64) -> u64) -> u64 {
-    let (mut last, mut same) = (today(0), 0);
-    while same < 20 {
-        sleep(Duration::from_millis(50));
-        let now = today(0);
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-    }
-    last
+/// Clients that a plant has.
+fn connections(http: &str) -> u64 {
+    let page = page(http, "/metrics");
+    let line = page.lines().find_map(|line| line.strip_prefix("tapedb_connections "));
+    line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no connections in {page}"))
 }
 
 #[test]
@@ -102,15 +98,15 @@ fn no_acknowledged_row_is_lost_when_a_role_is_killed() {
     let at = |name: &str| -> PathBuf { directory.path().join(name) };
     std::fs::write(at("sym.q"), TABLES).unwrap();
     let (db, hdb, tables) = (at("db"), at("hdb"), at("sym.q"));
-    let plant_line = |listen: &str, ask: &str| {
+    let plant_line = |listen: &str, ask: &str, http: &str| {
         let (db, tables) = (db.display(), tables.display());
         format!(
-            "plant --db {db} --tables {tables} --http off --log error --by-hand --listen {listen} --ask {ask}"
+            "plant --db {db} --tables {tables} --http {http} --log error --by-hand --listen {listen} --ask {ask}"
         )
     };
-    let (plant, addresses) =
-        Role::start(&plant_line("127.0.0.1:0", &at("plant.sock").display().to_string()), 2);
-    let (listen, ask) = (text(&addresses, "tcp"), text(&addresses, "ask"));
+    let line = plant_line("127.0.0.1:0", &at("plant.sock").display().to_string(), "127.0.0.1:0");
+    let (plant, addresses) = Role::start(&line, 2);
+    let (listen, ask, http) = (text(&addresses, "tcp"), text(&addresses, "ask"), text(&addresses, "http"));
     let rdb_line =
         format!("rdb --plant tape://{listen} --hdb {} --ask {}", hdb.display(), at("rdb.sock").display());
     let (rdb, _) = Role::start(&rdb_line, 1);
@@ -131,15 +127,22 @@ fn no_acknowledged_row_is_lost_when_a_role_is_killed() {
     // The feed: what it was addresses is there; it continues behind that.
     let (feed, _) = Role::start(&feed_line(0), 0);
     today(rows / 6);
+    let with_feed = connections(&http);
     feed.kill();
-    let (feed, _) = Role::start(&feed_line(settled(&today)), 0);
+    // A connection ends behind the last message that arrived on it.
+    let began = Instant::now();
+    while connections(&http) >= with_feed {
+        assert!(began.elapsed() < PATIENCE, "the plant keeps the connection of a feed that was killed");
+        sleep(Duration::from_millis(20));
+    }
+    let (feed, _) = Role::start(&feed_line(today(0)), 0);
     // The RDB.
     today(rows / 3);
     rdb.kill();
     // The plant, while the feed sends; the feed reconnects.
     today(rows / 2);
     plant.kill();
-    let (plant, _) = Role::start(&plant_line(&listen, &ask), 2);
+    let (plant, _) = Role::start(&plant_line(&listen, &ask, "off"), 2);
     let (rdb, addresses) = Role::start(&rdb_line, 1);
     let rdb_ask = text(&addresses, "ask");
     assert_eq!(feed.end()["acknowledged"], true);

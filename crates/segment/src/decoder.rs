@@ -80,6 +80,8 @@ enum Piece<'a> {
     /// All values are this one.
     Same(i64),
     Strip(&'a Strip),
+    /// All values, which may be exchanged for others.
+    Whole(&'a mut Vec<i64>),
 }
 
 /// Memory of one record type of a block.
@@ -615,6 +617,8 @@ impl Decoder {
             Piece::Same(value) if rows.len() == count => out[index].set_same(value, count),
             Piece::Same(value) => out[index].numbers()[rows].fill(value),
             Piece::Strip(strip) => strip.write(&mut out[index].numbers()[rows]),
+            Piece::Whole(values) if rows.len() == count => std::mem::swap(out[index].numbers(), values),
+            Piece::Whole(values) => out[index].numbers()[rows].copy_from_slice(values),
         })?;
         let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
         for (index, (column, out)) in columns.iter().zip(out).enumerate() {
@@ -644,14 +648,24 @@ impl Decoder {
         let wanted = self.plain_columns((plan, block), (type_id, columns), symbols, is_near)?;
         let count = self.order.places_wanted();
         wanted.iter().for_each(|wanted| out[wanted.index].begin(wanted.kind, count));
-        let mut same = Strip::default();
+        let mut made = Strip::default();
         self.together(block, type_id, &wanted, |index, rows, piece| match piece {
             Piece::Strip(strip) => out[index].near.take(rows.start, strip, rows.len()),
             Piece::Same(value) if rows.len() == count => out[index].form = Form::Constant { value, count },
+            Piece::Whole(values) if rows.len() == count => {
+                out[index].form = Form::Values;
+                std::mem::swap(out[index].values.numbers(), values);
+            }
+            Piece::Whole(values) => {
+                for (start, values) in rows.step_by(GROUP).zip(values.chunks(GROUP)) {
+                    made.set_wide(values);
+                    out[index].near.take(start, &made, values.len());
+                }
+            }
             Piece::Same(value) => {
-                same.fill(value);
+                made.fill(value);
                 for start in rows.clone().step_by(GROUP) {
-                    out[index].near.take(start, &same, GROUP.min(rows.end - start));
+                    out[index].near.take(start, &made, GROUP.min(rows.end - start));
                 }
             }
         })?;
@@ -721,6 +735,10 @@ impl Decoder {
                     let rows = before..before + level.count;
                     let same = together.constants().iter();
                     same.for_each(|(index, value)| take(*index, rows.clone(), Piece::Same(*value)));
+                    for (index, mut values) in together.take_whole() {
+                        take(index, rows.clone(), Piece::Whole(&mut values));
+                        self.buffers.push(values);
+                    }
                     together.each(&level, &mut self.strips, |index, row, strip| {
                         let start = before + row;
                         take(index, start..rows.end.min(start + GROUP), Piece::Strip(strip));

@@ -1,6 +1,7 @@
 //! Which values belong to what lies a level below: those that are there, or those of one alternative.
 //!
-//! A byte for each value, its *mark*, shows it: eight are compared at once, and most often all eight or none are members.
+//! A byte for each value, its *mark*, shows it. Eight are compared at once, and a table has
+//! where the members among them are.
 
 use crate::level::Level;
 use crate::simd::widest;
@@ -50,42 +51,60 @@ fn members_below(members: &[u32], end: u32) -> usize {
 pub(crate) fn find(marks: &[u8], mark: u8, places: &mut Vec<u32>) {
     // Eight are written at a time, members or not.
     places.resize(marks.len() + EIGHT, 0);
-    let (eights, rest) = marks.as_chunks::<EIGHT>();
-    let (mut to, mut place) = (0, 0);
-    for eight in eights {
-        let differs = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([mark; EIGHT]);
-        if differs == 0 {
-            if let Some(places) = places[to..].first_chunk_mut::<EIGHT>() {
-                *places = std::array::from_fn(|i| place + i as u32);
+    let out = &mut places[..];
+    let count = widest(
+        #[inline(always)]
+        || {
+            let (eights, rest) = marks.as_chunks::<EIGHT>();
+            let (mut to, mut place) = (0, 0);
+            for eight in eights {
+                let found = bits_of(u64::from_le_bytes(*eight) ^ (ONES * u64::from(mark)));
+                if let Some(out) = out[to..].first_chunk_mut::<EIGHT>() {
+                    *out = CHOSEN[usize::from(found)].map(|i| place + u32::from(i));
+                }
+                to += found.count_ones() as usize;
+                place += EIGHT as u32;
             }
-            to += EIGHT;
-        } else if has_zero_byte(differs) {
-            to += place_some(eight, mark, place, &mut places[to..]);
-        }
-        place += EIGHT as u32;
-    }
-    to += place_some(rest, mark, place, &mut places[to..]);
-    places.truncate(to);
+            for (place, found) in (place..).zip(rest) {
+                out[to] = place;
+                to += usize::from(*found == mark);
+            }
+            to
+        },
+    );
+    places.truncate(count);
 }
 
 const EIGHT: usize = 8;
 
-/// Without a branch for each value: which of them are members is hard to foresee.
-#[inline]
-fn place_some(marks: &[u8], mark: u8, first: u32, places: &mut [u32]) -> usize {
-    let mut to = 0;
-    for (place, found) in (first..).zip(marks) {
-        places[to] = place;
-        to += usize::from(*found == mark);
-    }
-    to
+const ONES: u64 = u64::from_le_bytes([1; EIGHT]);
+
+/// A bit for each byte of a word, from the lowest on: 1 where the byte is zero.
+#[inline(always)]
+fn bits_of(word: u64) -> u8 {
+    const LOW: u64 = ONES * 0x7f;
+    // The highest bit of each byte says whether it is zero: sums of seven bits do not leave their byte.
+    let zeros = !(((word & LOW) + LOW) | word | LOW);
+    ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
-#[inline]
-fn has_zero_byte(word: u64) -> bool {
-    const ONES: u64 = u64::from_le_bytes([1; EIGHT]);
-    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
-}
+/// For each choice among eight places those that are chosen, and then zeros.
+static CHOSEN: [[u8; EIGHT]; 256] = {
+    let mut chosen = [[0; EIGHT]; 256];
+    let mut bits = 0;
+    while bits < chosen.len() {
+        let (mut to, mut place) = (0, 0);
+        while place < EIGHT {
+            if bits >> place & 1 == 1 {
+                chosen[bits][to] = place as u8;
+                to += 1;
+            }
+            place += 1;
+        }
+        bits += 1;
+    }
+    chosen
+};
 
 #[cfg(test)]
 mod tests {

@@ -53,8 +53,7 @@ impl StripSource<'_> {
             Self::Strips(strips) => strips.next(strip),
             Self::Values(values) => {
                 let values = values.chunks(GROUP).nth(index).unwrap_or_default();
-                strip.wide[..values.len()].copy_from_slice(values);
-                strip.is_narrow = false;
+                strip.set_wide(values);
             }
             Self::Bytes(values) => {
                 let values = values.chunks(GROUP).nth(index).unwrap_or_default();

@@ -44,12 +44,14 @@ impl Wanted {
 
 /// Columns of one group, ready to be decoded together.
 ///
-/// Always true: `varying` has each wanted column that is not in `constants`, and columns that others follow; what a column
+/// Always true: `varying` has each wanted column that is not in `constants` or `whole`, and columns that others follow; what a column
 /// follows is an index into `varying`, of a column that follows nothing.
 pub(crate) struct Together<'a> {
     varying: Vec<Varying<'a>>,
     /// Columns that have one value, by their indices.
     constants: Vec<(usize, i64)>,
+    /// Columns that do not come in strips and that no other one follows, all of their values: nothing is left to do with them.
+    whole: Vec<(usize, Vec<i64>)>,
 }
 
 /// The index of a column that is not wanted, but others follow it.
@@ -66,7 +68,8 @@ impl<'a> Together<'a> {
         level: &'a Level,
         memory: &mut Memory<'_>,
     ) -> Result<Self, Damage> {
-        let mut together = Self { varying: Vec::with_capacity(wanted.len() + 1), constants: Vec::new() };
+        let varying = Vec::with_capacity(wanted.len() + 1);
+        let mut together = Self { varying, constants: Vec::new(), whole: Vec::new() };
         for Wanted { index, column, kind } in wanted {
             let column = usize::from(*column);
             // A value that is always there has no presence column.
@@ -90,8 +93,25 @@ impl<'a> Together<'a> {
                 }
             }
         }
+        together.set_whole_apart();
         together.find_leaders(columns, level, memory)?;
         Ok(together)
+    }
+
+    /// Moves columns that need no walk over the strips to [`Self::whole`].
+    fn set_whole_apart(&mut self) {
+        let followed: Vec<usize> =
+            self.varying.iter().filter_map(|column| Some(column.follows?.other)).collect();
+        let is_whole = |column: &Varying| {
+            matches!(column.source, StripSource::Values(_))
+                && column.follows.is_none()
+                && !followed.contains(&column.column)
+        };
+        for column in self.varying.extract_if(.., |column| is_whole(column)) {
+            if let StripSource::Values(values) = column.source {
+                self.whole.push((column.offset as usize, values));
+            }
+        }
     }
 
     /// Finds each column that another one follows, and adds it where it is not among the wanted ones.
@@ -122,6 +142,11 @@ impl<'a> Together<'a> {
     /// The columns that have one value, by their indices.
     pub fn constants(&self) -> &[(usize, i64)] {
         &self.constants
+    }
+
+    /// The columns whose values need no walk over the strips, by their indices.
+    pub fn take_whole(&mut self) -> Vec<(usize, Vec<i64>)> {
+        take(&mut self.whole)
     }
 
     /// Calls `take` with the index of a column, a row of the group and the strip that begins there: for all columns and rows,

@@ -734,7 +734,13 @@ fn decode_split(
     let scale = one.unwrap_or(Scale::NONE);
     if IntEncoding::of(&[tag]) == Some(IntEncoding::Split) {
         let min = reader.signed_varint()?;
-        split::decode(reader, count, out, |number| scale.apply(min.wrapping_add(number as i64)))?;
+        split::decode(
+            reader,
+            count,
+            out,
+            #[inline(always)]
+            |number| scale.apply(min.wrapping_add(number as i64)),
+        )?;
     } else {
         let mut firsts = Vec::new();
         Packed::read(reader, runs.len())?.decode(&mut firsts);

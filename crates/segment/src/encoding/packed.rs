@@ -97,6 +97,7 @@ pub(super) struct Scale {
 impl Scale {
     pub(super) const NONE: Self = Self { divisor: 1, offset: 0 };
 
+    #[inline(always)]
     pub(super) fn apply(self, packed: i64) -> i64 {
         self.offset.wrapping_add(self.divisor.wrapping_mul(packed))
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::EncodingError;
 use super::bytes::{Reader, in_range, write_varint};
 use super::packed::{self, Packed};
+use crate::simd::widest;
 
 /// Lengths and values of the repetitions in a column.
 #[derive(Default)]
@@ -42,10 +43,15 @@ pub(super) fn decode(
     out.resize(rows.len() + SHORT, 0);
     let mut start = 0;
     if rows == (0..count) {
-        for (length, value) in length_of.into_iter().zip(value_of) {
-            fill(&mut out[start..], length as usize, value);
-            start += length as usize;
-        }
+        widest(
+            #[inline(always)]
+            || {
+                for (length, value) in length_of.iter().zip(&value_of) {
+                    fill(&mut out[start..], *length as usize, *value);
+                    start += *length as usize;
+                }
+            },
+        );
         out.truncate(count);
         return Ok(());
     }
@@ -65,7 +71,7 @@ pub(super) fn decode(
 const SHORT: usize = 8;
 
 /// Writes a repetition of `length` values, and may write others after it; there is space for [`SHORT`] at least.
-#[inline]
+#[inline(always)]
 fn fill(out: &mut [i64], length: usize, value: i64) {
     match out.first_chunk_mut::<SHORT>() {
         Some(short) if length <= SHORT => *short = [value; SHORT],

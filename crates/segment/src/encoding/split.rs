@@ -8,6 +8,7 @@ use super::bytes::{Reader, bit_width, low_bits, read_le};
 use super::groups::{GROUP, Packing};
 use super::packed::{self, Packed, Scale};
 use super::strip::Strip;
+use crate::simd::widest;
 
 /// About the bytes that [`encode`] writes for `numbers`, from every `step`-th group.
 pub(super) fn estimate(numbers: impl Fn(usize) -> u64, count: usize, step: usize) -> usize {
@@ -59,15 +60,18 @@ pub(super) fn decode(
     let start = reader.offset();
     let bytes = reader.rest();
     let (mut cursor, mut strip, mut as_is) = (widths.cursor_at(0), Strip::default(), Scale::NONE);
-    let mut at = 0;
+    let (mut at, mut window) = (0, [0; WINDOW + 8]);
     // What is there already is overwritten.
     out.resize(count, 0);
     for (group, out) in out.chunks_mut(GROUP).enumerate() {
         widths.decode_group(group, &mut cursor, &mut as_is, &mut strip);
-        let widths = widths_of(&strip, out.len()).map_err(|width| too_wide(offset, width))?;
-        at = match widths.iter().all(|width| *width <= NEAR) {
-            true => extract(&widths, at, out, |at| read_le(bytes, at / 8, 8) >> (at % 8), &value),
-            false => extract(&widths, at, out, |at| word_at(bytes, at), &value),
+        let (widths, most) = widths_of(&strip, out.len());
+        at = if most <= NEAR {
+            extract(&widths, (bytes, at), &mut window, out, &value)
+        } else if most <= 64 {
+            extract_wide(&widths, (bytes, at), out, &value)
+        } else {
+            return Err(too_wide(offset, &strip, out.len()));
         };
     }
     let need = at.div_ceil(8);
@@ -81,39 +85,89 @@ pub(super) fn decode(
 /// The widest number whose stored bits lie within eight bytes wherever they begin.
 const NEAR: u8 = 58;
 
-/// Widths of a group of `length` numbers, then zeros; or the first one that is too large.
-fn widths_of(strip: &Strip, length: usize) -> Result<[u8; GROUP], u64> {
+/// A power of two that is more than the bytes of a group's stored bits, if no number is wider than [`NEAR`].
+const WINDOW: usize = 1024;
+
+/// Widths of a group of `length` numbers, then zeros; and the largest, or one that is too large.
+fn widths_of(strip: &Strip, length: usize) -> ([u8; GROUP], u8) {
     let mut widths = [0; GROUP];
+    if let Some(offsets) = strip.small_offsets().filter(|_| length == GROUP) {
+        let base = strip.base as u32;
+        let most = widest(
+            #[inline(always)]
+            || {
+                let wide = widths.iter_mut().zip(offsets);
+                wide.fold(0, |most, (width, offset)| {
+                    let found = base.wrapping_add(*offset).min(u8::MAX.into()) as u8;
+                    *width = found;
+                    found.max(most)
+                })
+            },
+        );
+        return (widths, most);
+    }
     for (i, width) in widths[..length].iter_mut().enumerate() {
         *width = u8::try_from(strip.value(i)).unwrap_or(u8::MAX);
     }
-    match widths.iter().position(|width| *width > 64) {
-        Some(i) => Err(strip.value(i) as u64),
-        None => Ok(widths),
-    }
+    (widths, widths.iter().copied().max().unwrap_or(0))
 }
 
-#[cold]
-fn too_wide(offset: usize, width: u64) -> EncodingError {
-    EncodingError::OutOfRange { what: "bits of a number", offset, value: width, max: 64 }
-}
-
-/// Replaces `out` by what `value` makes of the numbers of a group, whose bits begin at bit `at`, of words that `word` gives from a bit
-/// on; returns where the bits end.
-#[inline]
+/// Replaces `out` by what `value` makes of the numbers of a group, none of them wider than [`NEAR`], whose bits begin at bit `at` of
+/// `bytes`; returns where they end. `window` is memory: with the group's bytes in it, eight can be read wherever a number begins.
+#[inline(always)]
 fn extract(
     widths: &[u8; GROUP],
-    mut at: usize,
+    (bytes, at): (&[u8], usize),
+    window: &mut [u8; WINDOW + 8],
     out: &mut [i64],
-    word: impl Fn(usize) -> u64,
+    value: impl Fn(u64) -> i64,
+) -> usize {
+    let kept = widths.map(|width| width.saturating_sub(1));
+    let bits = at % 8 + kept.iter().map(|kept| usize::from(*kept)).sum::<usize>();
+    let rest = bytes.get(at / 8..).unwrap_or_default();
+    // Bytes that are missing are reported when all groups have been read.
+    let here = &rest[..rest.len().min(bits.div_ceil(8))];
+    window[..here.len()].copy_from_slice(here);
+    widest(
+        #[inline(always)]
+        || {
+            let (mut words, mut at) = ([0; GROUP], at % 8);
+            for (word, kept) in words.iter_mut().zip(&kept) {
+                let eight = window[at / 8 % WINDOW..].first_chunk().copied().unwrap_or_default();
+                *word = u64::from_le_bytes(eight) >> (at % 8);
+                at += usize::from(*kept);
+            }
+            for ((out, word), width) in out.iter_mut().zip(&words).zip(widths) {
+                // The bit that is not stored.
+                let highest = 1 << width >> 1;
+                *out = value(word & u64::saturating_sub(highest, 1) | highest);
+            }
+        },
+    );
+    at - at % 8 + bits
+}
+
+/// [`extract`] of numbers of any width.
+fn extract_wide(
+    widths: &[u8; GROUP],
+    (bytes, mut at): (&[u8], usize),
+    out: &mut [i64],
     value: impl Fn(u64) -> i64,
 ) -> usize {
     for (out, width) in out.iter_mut().zip(widths) {
-        let Split { kept, mask, highest } = SPLITS[usize::from(*width) % SPLITS.len()];
-        *out = value(word(at) & mask | highest);
+        let kept = usize::from(width.saturating_sub(1));
+        let highest = if *width == 0 { 0 } else { 1 << kept };
+        *out = value(word_at(bytes, at) & u64::saturating_sub(highest, 1) | highest);
         at += kept;
     }
     at
+}
+
+#[cold]
+fn too_wide(offset: usize, strip: &Strip, length: usize) -> EncodingError {
+    let mut widths = (0..length).map(|i| strip.value(i) as u64);
+    let value = widths.find(|width| *width > 64).unwrap_or(u64::MAX);
+    EncodingError::OutOfRange { what: "bits of a number", offset, value, max: 64 }
 }
 
 /// 64 bits from bit `at` on; those after the end are 0.
@@ -123,24 +177,69 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     read_le(bytes, byte, 8) >> shift | read_le(bytes, byte + 8, 1) << (63 - shift) << 1
 }
 
-/// How a number of some width is split into the bits that are stored and the one that is not.
-#[derive(Clone, Copy)]
-struct Split {
-    /// Bits that are stored, and all of them set.
-    kept: usize,
-    mask: u64,
-    /// The bit that is not stored.
-    highest: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::at_every_level;
+    use proptest::prelude::*;
 
-/// By width. No number has more than 64 bits; a power of two needs no check.
-const SPLITS: [Split; 128] = {
-    let mut splits = [Split { kept: 0, mask: 0, highest: 0 }; 128];
-    let mut width = 1;
-    while width <= 64 {
-        let highest = 1 << (width - 1);
-        splits[width] = Split { kept: width - 1, mask: highest - 1, highest };
-        width += 1;
+    fn decoded(bytes: &[u8], count: usize) -> Result<Vec<i64>, EncodingError> {
+        // What is in the memory is overwritten.
+        let mut out = vec![-1; 77];
+        decode(
+            &mut Reader::new(bytes),
+            count,
+            &mut out,
+            #[inline(always)]
+            |number| number as i64,
+        )?;
+        Ok(out)
     }
-    splits
-};
+
+    proptest! {
+        #[test]
+        fn numbers_of_any_size_come_back(
+            pieces in prop::collection::vec((any::<u64>(), 0u32..=64, 1usize..200), 0..8),
+            is_near in any::<bool>(),
+        ) {
+            let number = |(first, most, i): (u64, u32, usize)| {
+                let mixed = first.wrapping_mul(2 * i as u64 + 1).rotate_left(i as u32);
+                let most = if is_near { most.min(NEAR.into()) } else { most };
+                mixed.checked_shr(64 - (i as u32 * 7 + most) % (most + 1)).unwrap_or(0)
+            };
+            let numbers = pieces.iter().flat_map(|(first, most, length)| {
+                (0..*length).map(|i| number((*first, *most, i)))
+            });
+            let numbers: Vec<u64> = numbers.collect();
+            let expected: Vec<i64> = numbers.iter().map(|number| *number as i64).collect();
+            let mut bytes = Vec::new();
+            encode(numbers.iter().copied(), &mut bytes);
+            at_every_level(|level| {
+                assert_eq!(decoded(&bytes, numbers.len()).unwrap(), expected, "{level}");
+                if numbers.iter().any(|number| *number > 1) {
+                    let cut = decoded(&bytes[..bytes.len() - 1], numbers.len());
+                    assert!(matches!(cut, Err(EncodingError::Truncated { .. })), "{level}, {cut:?}");
+                }
+                let longer = [&bytes[..], &[0]].concat();
+                let longer = decoded(&longer, numbers.len());
+                assert!(matches!(longer, Err(EncodingError::Trailing { .. })), "{level}, {longer:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn numbers_of_more_bits_than_there_are_are_refused() {
+        for wrong in [65, 127, 128, 255, 256, 1 << 40, -1] {
+            for count in [5, GROUP] {
+                let mut widths = vec![3; count];
+                widths[4] = wrong;
+                let mut bytes = Vec::new();
+                packed::encode(&widths, &mut bytes);
+                bytes.extend([0; 1024]);
+                let error = decoded(&bytes, count).unwrap_err();
+                let EncodingError::OutOfRange { value, max, .. } = error else { panic!("{error}") };
+                assert_eq!((value, max), (wrong as u64, 64));
+            }
+        }
+    }
+}

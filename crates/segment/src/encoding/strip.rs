@@ -35,6 +35,12 @@ impl Strip {
         self.offsets.fill(0);
     }
 
+    /// Makes its first values these.
+    pub fn set_wide(&mut self, values: &[i64]) {
+        self.wide[..values.len()].copy_from_slice(values);
+        self.is_narrow = false;
+    }
+
     /// The value in one place.
     #[inline]
     pub fn value(&self, i: usize) -> i64 {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace's root")
+    // Of the tree that it runs in: a program that was compiled may have been copied with its target folder.
+    let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).join("../..").canonicalize().expect("the workspace's root")
 }
 
 /// The names of the folders in `crates/`, sorted.

@@ -1,4 +1,4 @@
-//! ITCH of a generator, beside the reader of somebody else.
+//! ITCH of a generator, beside an independent reader.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -108,7 +108,7 @@ fn fixed(value: u64, decimals: i32) -> Option<Decimal64> {
     Decimal64::from_parts(value as i64, -decimals).ok()
 }
 
-/// The order that somebody else's message is; `None` for other messages.
+/// The order that a message of the independent reader is; `None` for other messages.
 fn of_itchy(message: &itchy::Message) -> Option<Order> {
     let order = Order { instrument_id: Some(message.stock_locate.into()), ..Order::default() };
     let side = |side: &itchy::Side| match side {

@@ -61,9 +61,11 @@ impl ParquetFile {
         self.origin.as_ref()
     }
 
-    /// Number of rows.
+    /// Number of rows: those of all row groups, which are what is read, whatever the file states besides.
     pub fn rows(&self) -> u64 {
-        self.metadata.metadata().file_metadata().num_rows().try_into().unwrap_or(0)
+        let groups = self.metadata.metadata().row_groups().iter();
+        let rows = groups.map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+        rows.fold(0, u64::saturating_add)
     }
 
     /// The earliest value of a column of timestamps, in nanoseconds; `None`: the file does not state it.

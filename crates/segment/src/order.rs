@@ -94,6 +94,8 @@ impl Order {
 
     fn read_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         self.lanes.clear();
+        // Those of the block before are no lanes of this one, also if it is damaged.
+        self.wanted.clear();
         let (mut start, mut wanted) = (0, self.groups.iter().peekable());
         for (index, group) in (0..).zip(&block.head().groups) {
             if wanted.next_if_eq(&&index).is_some() {

@@ -80,7 +80,7 @@ fn of_file(path: &Path) -> Result<Option<Format>, ImportError> {
         // Other formats may be compressed with zstd too: the name decides.
         Magic::Zstd => named(path),
         // Names of captures do not say of which feed they are.
-        Magic::Other if nasdaq::is_captured_in(path) => Some(Format::Itch),
+        Magic::Other if nasdaq::is_captured(path) => Some(Format::Itch),
         Magic::Other => named(path),
     })
 }

@@ -164,7 +164,7 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
         Format::BinanceRawWs => binance::Capture::is_named_so(path),
         Format::Dbn => databento::is_named_so(&name),
         Format::Lobster => lobster::Day::of_path(path).is_some(),
-        Format::Itch => nasdaq::is_named_so(&name),
+        Format::Itch => nasdaq::is_named_so(&name) || nasdaq::is_captured_in(path),
         Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
     }
 }

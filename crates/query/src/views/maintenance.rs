@@ -16,6 +16,9 @@ use tapedb_schema::Timestamp;
 /// How long to wait before looking again whether something has arrived.
 const POLL: Duration = Duration::from_millis(50);
 
+/// The same while the database has no views.
+const POLL_WITHOUT_VIEWS: Duration = Duration::from_secs(1);
+
 /// How long a view that failed waits before it is opened again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -108,6 +111,7 @@ impl Maintenance {
             match self.step() {
                 // There may be more already.
                 Ok(true) => {}
+                Ok(false) if self.slots.is_empty() => std::thread::park_timeout(POLL_WITHOUT_VIEWS),
                 Ok(false) => std::thread::park_timeout(POLL),
                 Err(error) => {
                     (self.on_failure)("", &error);

@@ -82,13 +82,23 @@ impl ItchFile {
 /// Whether a file's name says that it is of this format; captures do not say of which feed they are.
 pub(super) fn is_named_so(name: &str) -> bool {
     let name = name.strip_suffix(".gz").unwrap_or(name);
-    let is_capture = name.ends_with(".pcap") || name.ends_with(".pcapng");
-    (name.contains("itch") || name.ends_with("-v50.txt"))
-        && (is_capture || date_of(&name.to_ascii_uppercase()).is_some())
+    !is_capture_named(name)
+        && (name.contains("itch") || name.ends_with("-v50.txt"))
+        && date_of(&name.to_ascii_uppercase()).is_some()
+}
+
+/// Whether a file that is named as captures are is one of this feed.
+pub(super) fn is_captured_in(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+    is_capture_named(name.strip_suffix(".gz").unwrap_or(&name)) && is_captured(path)
+}
+
+fn is_capture_named(name: &str) -> bool {
+    [".pcap", ".pcapng", ".cap"].iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a file is a capture of this feed.
-pub(super) fn is_captured_in(path: &Path) -> bool {
+pub(super) fn is_captured(path: &Path) -> bool {
     ItchFile::of_path(path).is_some_and(|file| file.clock.is_none())
 }
 
@@ -171,8 +181,8 @@ mod tests {
         }
         assert_eq!(date_of("12102012.NASDAQ_ITCH50").unwrap().to_string(), "2012-12-10");
         assert_eq!(date_of("ITCH50"), None);
-        assert!(is_named_so("01302019.nasdaq_itch50.gz") && is_named_so("itch-a.pcap.gz"));
-        assert!(!is_named_so("a.pcap") && !is_named_so("itch.txt"));
+        assert!(is_named_so("01302019.nasdaq_itch50.gz") && is_capture_named("a.pcapng"));
+        assert!(!is_named_so("itch-01302019.pcap.gz") && !is_named_so("itch.txt"));
     }
 
     #[test]

@@ -36,7 +36,11 @@ const RECORDED: u64 = 10_000;
 /// The first messages of all recorded files of a format, merged in order of time. Before markets open they come in bursts
 /// with long pauses.
 fn recorded(format: Format, layouts: &Layouts, folder: &std::path::Path) -> Vec<Message> {
-    let name = if format == Format::FuturesTicks { "futures-gc-ticks" } else { format.name() };
+    let name = match format {
+        Format::FuturesTicks => "futures-gc-ticks",
+        Format::Itch => "exchange-pcap",
+        format => format.name(),
+    };
     let files = discover(format, &[folder.join(name)], &ImportOptions::default()).expect("files");
     let (mut merge, mut record, mut symbols) =
         (Merge::new(files), AnyRecord::default(), Vec::<String>::new());

@@ -98,7 +98,7 @@ fn check_row(number: u64, n: i64, time: i64) {
 
 #[test]
 fn a_process_that_appends_columns_is_killed_again_and_again() {
-    let rounds = std::env::var("STORM_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(40);
+    let rounds = std::env::var("STORM_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
     let mut random = Random::new();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");

@@ -152,7 +152,7 @@ fn dbn() {
 
 #[test]
 fn itch() {
-    fuzz("itch", RUNS_ON_DISK);
+    fuzz("itch", RUNS_ON_DISK / 4);
 }
 
 #[test]

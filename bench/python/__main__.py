@@ -138,7 +138,7 @@ class Bench:
         frame, laps = self.frame(), Laps()
         # A server in a process of its own: a core of its own where there are two.
         script = "import sys, tapedb; s = tapedb.serve(sys.argv[1]); print(s.url, flush=True); sys.stdin.read()"
-        command = [sys.executable, "-c", script, str(self.folder / "served")]
+        command = [sys.executable, "-P", "-c", script, str(self.folder / "served")]
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert server.stdout and server.stdin
         if hasattr(os, "sched_setaffinity"):
@@ -256,7 +256,7 @@ else:
         if not os.path.exists("/proc/self/clear_refs"):
             return
         for case in ("scan", "polars", "pandas"):
-            command = [sys.executable, "-c", script, str(self.folder / "db"), case]
+            command = [sys.executable, "-P", "-c", script, str(self.folder / "db"), case]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             size, grown, *volume = map(int, done.stdout.split())
             if size != self.rows if case == "scan" else volume != [self.volume]:
@@ -284,7 +284,7 @@ import tapedb
 server = None
 if "{case}".endswith(("stopped", "lost")):
     serving = "import sys, tapedb; s = tapedb.serve(sys.argv[1]); print(s.url, flush=True); sys.stdin.read()"
-    server = subprocess.Popen([sys.executable, "-c", serving, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-P", "-c", serving, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     db = tapedb.open(server.stdout.readline().strip(), reconnect_timeout=600)
 {setup}
 if server: server.send_signal(signalled)
@@ -301,7 +301,7 @@ except KeyboardInterrupt:
 if server: server.kill()
 os._exit(0)
 """
-                command = [sys.executable, "-c", script, str(self.folder / f"{case}{round}")]
+                command = [sys.executable, "-P", "-c", script, str(self.folder / f"{case}{round}")]
                 child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                 assert child.stdout
                 child.stdout.readline()

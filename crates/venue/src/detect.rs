@@ -100,7 +100,8 @@ fn has_members(format: Format, path: &Path) -> bool {
 
 /// The only format that a file is accepted as; its name alone does not say it.
 fn accepted(path: &Path, options: &ImportOptions) -> Option<Format> {
-    let text = Format::ALL.into_iter().filter(|format| *format != Format::Dbn);
+    // Binary formats show in names or first bytes, and would accept what is of none.
+    let text = Format::ALL.into_iter().filter(|format| !matches!(format, Format::Dbn | Format::Itch));
     let mut accepted = text.filter(|format| {
         !matches!(discover(*format, &[path], options), Err(ImportError::WrongFormat { .. }))
     });
@@ -132,6 +133,13 @@ mod tests {
         assert_eq!(of(&[&binance]).unwrap(), Format::BinanceRawWs);
         let error = of(&[&binance, &dbn]).unwrap_err().to_string();
         assert!(error.contains("import them one by one"), "{error}");
+        // The name has a date, as files of ITCH have; what the zip holds decides.
+        let quotes = folder.path().join("aig-20131007.zip");
+        let mut zip = zip::ZipWriter::new(fs::File::create(&quotes).unwrap());
+        let options = zip::write::SimpleFileOptions::default();
+        zip.start_file("20131007_aig_Quote_Tick.csv", options).unwrap();
+        zip.finish().unwrap();
+        assert_eq!(of(&[&quotes]).unwrap(), Format::UsEquityTicks);
         let error = of(&[&file("notes.txt", b"hello")]).unwrap_err().to_string();
         assert!(error.ends_with("no known format; name it with --format"), "{error}");
         let error = detect(&[folder.path()], &ImportOptions::default()).unwrap_err().to_string();

@@ -11,5 +11,6 @@ pub mod read;
 mod serving;
 mod transport;
 
+pub use percentiles::{histogram, wait_until};
 pub use serving::{Serving, socket_of};
 pub use transport::Transport;

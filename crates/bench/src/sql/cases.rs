@@ -12,6 +12,9 @@ use tapedb_terminal::Failure;
 /// What sums of floats may differ by, since they are added in another order.
 const MARGIN: f64 = 1e-9;
 
+/// A second.
+const SECOND_NS: i64 = 1_000_000_000;
+
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
@@ -29,6 +32,10 @@ pub enum Kind {
     Sum,
     /// An hour of one symbol.
     Hour,
+    /// Generated trades with the quotes around them.
+    Window,
+    /// Buckets of a stream that is being written.
+    Live,
 }
 
 impl Kind {
@@ -40,6 +47,8 @@ impl Kind {
             Self::Last => "sql.last",
             Self::Sum => "sql.sum",
             Self::Hour => "sql.hour",
+            Self::Window => "sql.window",
+            Self::Live => "sql.live",
         }
     }
 }
@@ -89,6 +98,14 @@ impl Case {
             "SELECT DISTINCT ON (symbol) symbol, time, bid, ask FROM quotes ORDER BY symbol, time DESC";
         let expected = Expected::Rows(found::last(market));
         Self { kind: Kind::Last, query: query.into(), expected, messages: None }
+    }
+
+    /// Trades with what the quotes of a second before and after them show.
+    pub fn window(market: &Market) -> Self {
+        let query = "SELECT t.time, t.price, count(*), min(q.bid), max(q.ask), sum(q.bid_size) FROM trades t WINDOW JOIN quotes q \
+            MATCH_CONDITION (q.time BETWEEN t.time - INTERVAL '1 second' AND t.time + INTERVAL '1 second') ON t.symbol = q.symbol";
+        let expected = Expected::Rows(found::window(market, SECOND_NS));
+        Self { kind: Kind::Window, query: query.into(), expected, messages: None }
     }
 
     /// The sums of all columns of so many bars.

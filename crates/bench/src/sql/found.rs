@@ -1,6 +1,6 @@
 //! What queries must find, and what they found.
 
-use super::market::{Market, Row};
+use super::market::{Market, Quote, Row};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use tapedb_query::arrow::array::{Array, AsArray, RecordBatch};
@@ -31,18 +31,34 @@ impl Rows {
     /// All rows of a query.
     pub fn of(batches: &[RecordBatch]) -> Result<Self, Failure> {
         let mut rows = Self::default();
-        for batch in batches {
-            let columns: Vec<Vec<Option<u64>>> =
-                batch.columns().iter().map(|column| words(&**column)).collect::<Result<_, _>>()?;
-            let mut row = Vec::with_capacity(columns.len());
-            for at in 0..batch.num_rows() {
-                row.clear();
-                row.extend(columns.iter().map(|column| column[at]));
-                rows.add(&row);
-            }
-        }
+        each_row(batches, |row| rows.add(row))?;
         Ok(rows)
     }
+
+    /// All rows of a query that may come in any order, sorted by their words.
+    pub fn sorted(batches: &[RecordBatch]) -> Result<Self, Failure> {
+        let mut all = Vec::new();
+        each_row(batches, |row| all.push(row.to_vec()))?;
+        all.sort_unstable();
+        let mut rows = Self::default();
+        all.iter().for_each(|row| rows.add(row));
+        Ok(rows)
+    }
+}
+
+/// Calls `take` with the words of each row.
+fn each_row(batches: &[RecordBatch], mut take: impl FnMut(&[Option<u64>])) -> Result<(), Failure> {
+    for batch in batches {
+        let columns: Vec<Vec<Option<u64>>> =
+            batch.columns().iter().map(|column| words(&**column)).collect::<Result<_, _>>()?;
+        let mut row = Vec::with_capacity(columns.len());
+        for at in 0..batch.num_rows() {
+            row.clear();
+            row.extend(columns.iter().map(|column| column[at]));
+            take(&row);
+        }
+    }
+    Ok(())
 }
 
 /// A word of each value: numbers by their bits, texts by their bytes.
@@ -86,6 +102,34 @@ pub fn asof(market: &Market) -> Rows {
         let found = last.get(symbol);
         let price = trade.price.to_f64().to_bits();
         rows.add(&[Some(*time as u64), Some(price), found.map(|q| q.0), found.map(|q| q.1)]);
+    }
+    rows
+}
+
+/// Each trade with the quotes of its symbol at most `width` nanoseconds away: time, price, quotes, lowest bid, highest ask, size.
+pub fn window(market: &Market, width: i64) -> Rows {
+    let mut quotes: Vec<Vec<(i64, &Quote)>> = vec![Vec::new(); market.symbols.len()];
+    for (time, symbol, quote) in &market.quotes {
+        quotes[*symbol as usize].push((*time, quote));
+    }
+    let mut bounds = vec![(0, 0); market.symbols.len()];
+    let mut rows = Rows::default();
+    for (time, symbol, trade) in &market.trades {
+        let (quotes, (from, end)) = (&quotes[*symbol as usize], &mut bounds[*symbol as usize]);
+        *from += quotes[*from..].iter().take_while(|(at, _)| *at < time - width).count();
+        *end += quotes[*end..].iter().take_while(|(at, _)| *at <= time + width).count();
+        let inside = &quotes[*from..*end];
+        let low = inside.iter().map(|(_, quote)| quote.bid.to_f64()).reduce(f64::min);
+        let high = inside.iter().map(|(_, quote)| quote.ask.to_f64()).reduce(f64::max);
+        let size: u64 = inside.iter().map(|(_, quote)| u64::from(quote.bid_size)).sum();
+        rows.add(&[
+            Some(*time as u64),
+            Some(trade.price.to_f64().to_bits()),
+            Some(inside.len() as u64),
+            low.map(f64::to_bits),
+            high.map(f64::to_bits),
+            (!inside.is_empty()).then_some(size),
+        ]);
     }
     rows
 }

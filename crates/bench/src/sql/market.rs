@@ -167,7 +167,8 @@ fn whole(size: Decimal64) -> u32 {
     size.to_scaled(0).ok().and_then(|size| u32::try_from(size).ok()).unwrap_or(0)
 }
 
-fn cents(price: i64) -> Decimal64 {
+/// A price of so many cents.
+pub fn cents(price: i64) -> Decimal64 {
     Decimal64::from_parts(price, -2).unwrap_or_default()
 }
 

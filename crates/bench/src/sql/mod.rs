@@ -1,27 +1,33 @@
-//! SQL: as-of joins, bars, last values, sums, and one hour of one symbol; from segments.
+//! SQL: as-of and window joins, bars, last values, sums, and one hour of one symbol, from segments; and live buckets.
 
 mod cases;
 mod found;
 mod history;
+mod live;
 mod market;
 
 use crate::report::Report;
 use crate::storage::Scratch;
 use cases::{Case, Kind};
 use history::History;
+use live::Live;
 use market::Market;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tapedb_engine::Database;
 use tapedb_query::Sql;
-use tapedb_terminal::{Failure, Ui, quantity::count};
+use tapedb_terminal::{
+    Failure, Ui,
+    quantity::{count, duration},
+};
 
-/// SQL: as-of joins, bars, last values, sums, one hour of one symbol
+/// SQL: as-of and window joins, bars, last values, sums, one hour of one symbol; live buckets
 ///
 /// A case is the time from a query's text to the last of its rows, which are kept; all messages are in segments, and each query has run
 /// once before. What is found must be what a loop finds in the messages that were loaded. A case runs on one core, and with the suffix `.2`
-/// on two. The case of recorded data is left out without --data.
+/// on two. The case of recorded data is left out without --data. The case `sql.live` is a query on one core for buckets of a second, while the
+/// stream is written: how many milliseconds after the end of its bucket a row is printed, where messages are due at a fixed rate.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Bars that are summed up, such as 20M or 500k
@@ -39,6 +45,12 @@ pub struct Args {
     /// Symbols of the trades, quotes and the history
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     symbols: u32,
+    /// Messages a second of the live stream
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = count)]
+    live_rate: u64,
+    /// How long the live stream is written in each run
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    live_time: Duration,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -78,6 +90,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         for threads in &args.threads {
             on_cores(*threads, || measure(&cases, &scratch.db, *threads, report, ui))?;
         }
+        if run > 0 && args.wants(Kind::Live) {
+            ui.check_interrupt()?;
+            let live = Live::new(args.live_rate, args.live_time, args.symbols);
+            live.run(&scratch.db, report, ui, |query| on_cores(1, query))?;
+        }
     }
     if args.keep {
         scratch.keep();
@@ -95,11 +112,16 @@ fn load(args: &Args, db: &Database, ui: &Ui) -> Result<Vec<Case>, Failure> {
         market.load(db, "_real", ui)?;
         cases.push(Case::asof(Kind::AsofReal, &market, "_real"));
     }
-    let of_market = [Kind::Asof100, Kind::Ohlcv, Kind::Last];
+    let of_market = [Kind::Asof100, Kind::Ohlcv, Kind::Last, Kind::Window];
     if of_market.iter().any(|kind| args.wants(*kind)) {
         let market = Market::generated(args.symbols, args.trades, args.quotes);
         market.load(db, "", ui)?;
-        let made = [Case::asof(Kind::Asof100, &market, ""), Case::ohlcv(&market), Case::last(&market)];
+        let made = [
+            Case::asof(Kind::Asof100, &market, ""),
+            Case::ohlcv(&market),
+            Case::last(&market),
+            Case::window(&market),
+        ];
         cases.extend(made.into_iter().filter(|case| args.wants(case.kind)));
     }
     if args.wants(Kind::Sum) {

@@ -4,13 +4,14 @@
 //! * [`orders`]: an [`Order`] or [`MarketByPrice`] for each change, with what vendors report of it, and [`IntervalBar`]s.
 //! * [`instruments`]: [`Definition`], [`Status`], [`Statistic`], [`Imbalance`], [`SymbolMapping`].
 //! * [`events`]: [`Gap`], [`Liquidation`], [`Funding`], [`Notice`].
-//! * [`book`]: a [`Book`] of one venue built from packages.
+//! * [`book`]: a [`Book`] of one venue built from packages, on decimals; [`books`]: books on integers, by price and by order.
 //! * [`feed`] and [`bars`]: endless, deterministic, realistic data for tests and benchmarks.
 //!
 //! This crate has no streams, no sockets and no clock of its own; it prints nothing.
 
 pub mod bars;
 pub mod book;
+pub mod books;
 pub mod events;
 pub mod feed;
 pub mod instruments;
@@ -19,6 +20,7 @@ mod random;
 pub mod records;
 
 pub use book::Book;
+pub use books::*;
 pub use events::*;
 pub use instruments::*;
 pub use orders::*;

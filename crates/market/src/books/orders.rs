@@ -1,0 +1,366 @@
+//! A book by order (L3) of one symbol at one venue: each order with its place in the queue at its price.
+//!
+//! Always true: `table` has exactly the orders in `nodes` that are not free; a price of a side has a queue exactly if an order rests
+//! there; a queue's size and count are those of its orders, which are linked from the oldest to the newest.
+
+use super::ladder::Ladder;
+use super::prices::{PriceLevel, key};
+use super::slab::{NONE, Slab};
+use super::table::IdTable;
+use crate::Side;
+use std::fmt;
+
+/// Most orders of one book.
+pub const MAX_ORDERS: usize = 1 << 26;
+
+/// How an order came into the book, and so how much is known of its place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It was seen to arrive behind all others at its price.
+    Observed,
+    /// It comes from a snapshot, in whose order it stands.
+    Seeded,
+    /// Orders that the book does not have may be before it.
+    Unknown,
+}
+
+impl Arrival {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Observed => "observed",
+            Self::Seeded => "seeded",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// An order in a book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestingOrder {
+    /// The venue's number.
+    pub id: u64,
+    /// Side.
+    pub side: Side,
+    /// Price in units of the book.
+    pub price: i64,
+    /// What is left of it, in units of the book.
+    pub size: i64,
+    /// How it came into the book.
+    pub arrival: Arrival,
+}
+
+/// What is before an order at its price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuePosition {
+    /// Orders before it.
+    pub orders_ahead: u32,
+    /// Their size.
+    pub size_ahead: i64,
+    /// How much of that is known.
+    pub arrival: Arrival,
+}
+
+/// A change that does not fit the book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderFault {
+    /// No such order: nothing has changed.
+    Absent,
+    /// The number was in the book: the new order is in its place.
+    Duplicate,
+    /// More is removed than there was: the order is removed.
+    Oversized,
+    /// The sum of sizes at a price does not fit 64 bits, or there are [`MAX_ORDERS`]: nothing has changed.
+    TooLarge,
+}
+
+impl fmt::Display for OrderFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "the order is not in the book",
+            Self::Duplicate => "the order's number is in the book already",
+            Self::Oversized => "more is removed than is left of the order",
+            Self::TooLarge => "the sum of sizes at a price, or the number of orders, is too large",
+        })
+    }
+}
+
+impl std::error::Error for OrderFault {}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    order: RestingOrder,
+    queue: u32,
+    before: u32,
+    behind: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Queue {
+    size: i64,
+    orders: u32,
+    first: u32,
+    last: u32,
+}
+
+/// The book; see above.
+///
+/// ```
+/// use tapedb_market::{Arrival, OrderBook, Side};
+/// let mut book = OrderBook::default();
+/// book.add(1, Side::Bid, 100, 5, Arrival::Observed)?;
+/// book.add(2, Side::Bid, 100, 7, Arrival::Observed)?;
+/// assert_eq!(book.position(2).map(|position| position.size_ahead), Some(5));
+/// # Ok::<(), tapedb_market::OrderFault>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct OrderBook {
+    table: IdTable,
+    nodes: Slab<Node>,
+    queues: Slab<Queue>,
+    bids: Ladder<u32>,
+    asks: Ladder<u32>,
+    len: usize,
+}
+
+impl OrderBook {
+    /// Adds an order behind the others of its price.
+    ///
+    /// # Errors
+    /// [`OrderFault::Duplicate`], [`OrderFault::TooLarge`].
+    #[inline]
+    pub fn add(
+        &mut self,
+        id: u64,
+        side: Side,
+        price: i64,
+        size: i64,
+        arrival: Arrival,
+    ) -> Result<(), OrderFault> {
+        let is_duplicate = match self.table.get(id) {
+            None => false,
+            Some(node) => {
+                self.take(node);
+                true
+            }
+        };
+        self.put(RestingOrder { id, side, price, size, arrival })?;
+        if is_duplicate { Err(OrderFault::Duplicate) } else { Ok(()) }
+    }
+
+    /// Removes a size from an order: a cancelled part, or an execution. Without anything left, the order is removed.
+    ///
+    /// # Errors
+    /// [`OrderFault::Absent`], [`OrderFault::Oversized`].
+    #[inline]
+    pub fn reduce(&mut self, id: u64, size: i64) -> Result<(), OrderFault> {
+        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
+        let node = self.nodes.get_mut(at);
+        if size >= node.order.size {
+            let is_oversized = size > node.order.size;
+            self.take(at);
+            return if is_oversized { Err(OrderFault::Oversized) } else { Ok(()) };
+        }
+        node.order.size -= size;
+        let queue = node.queue;
+        self.queues.get_mut(queue).size -= size;
+        Ok(())
+    }
+
+    /// Removes an order.
+    ///
+    /// # Errors
+    /// [`OrderFault::Absent`].
+    #[inline]
+    pub fn remove(&mut self, id: u64) -> Result<RestingOrder, OrderFault> {
+        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
+        Ok(self.take(at))
+    }
+
+    /// Changes price and size of an order. It keeps its place in the queue if only its size becomes less.
+    ///
+    /// # Errors
+    /// [`OrderFault::Absent`], [`OrderFault::TooLarge`]; the order is then no longer in the book.
+    #[inline]
+    pub fn modify(&mut self, id: u64, price: i64, size: i64) -> Result<(), OrderFault> {
+        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
+        let old = self.nodes.get(at).order;
+        if price == old.price && size > 0 && size <= old.size {
+            return self.reduce(id, old.size - size);
+        }
+        self.take(at);
+        self.put(RestingOrder { price, size, arrival: behind_all(old.arrival), ..old })
+    }
+
+    /// Removes an order and adds another one of its side, behind all others of its price.
+    ///
+    /// # Errors
+    /// [`OrderFault::Absent`]: without the old order the new one's side is not known, and nothing has changed. Those of
+    /// [`OrderBook::add`].
+    #[inline]
+    pub fn replace(&mut self, old: u64, id: u64, price: i64, size: i64) -> Result<(), OrderFault> {
+        let old = self.remove(old)?;
+        self.add(id, old.side, price, size, behind_all(old.arrival))
+    }
+
+    /// Number of orders.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no orders.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// An order.
+    pub fn order(&self, id: u64) -> Option<RestingOrder> {
+        self.table.get(id).map(|at| self.nodes.get(at).order)
+    }
+
+    /// What is before an order. This walks over the orders before it.
+    pub fn position(&self, id: u64) -> Option<QueuePosition> {
+        let node = self.nodes.get(self.table.get(id)?);
+        let mut position = QueuePosition { orders_ahead: 0, size_ahead: 0, arrival: node.order.arrival };
+        let mut at = node.before;
+        while at != NONE {
+            let node = self.nodes.get(at);
+            position.orders_ahead += 1;
+            position.size_ahead += node.order.size;
+            at = node.before;
+        }
+        Some(position)
+    }
+
+    /// Best level of a side.
+    #[inline]
+    pub fn best(&self, side: Side) -> Option<PriceLevel> {
+        let (at, queue) = self.side(side).best()?;
+        Some(self.level(side, at, queue))
+    }
+
+    /// Levels of a side, best first.
+    pub fn levels(&self, side: Side) -> impl Iterator<Item = PriceLevel> + '_ {
+        self.side(side).iter().map(move |(at, queue)| self.level(side, at, queue))
+    }
+
+    /// Orders of a side: best price first, of a price the oldest first.
+    pub fn orders(&self, side: Side) -> impl Iterator<Item = RestingOrder> + '_ {
+        self.side(side).iter().flat_map(move |(_, queue)| {
+            let first = self.queues.get(queue).first;
+            let next = |at: &u32| Some(self.nodes.get(*at).behind).filter(|at| *at != NONE);
+            std::iter::successors(Some(first), next).map(|at| self.nodes.get(at).order)
+        })
+    }
+
+    /// Number of levels of a side.
+    pub fn depth(&self, side: Side) -> usize {
+        self.side(side).len()
+    }
+
+    /// Removes all orders of a side.
+    pub fn clear_side(&mut self, side: Side) {
+        let ids: Vec<u64> = self.orders(side).map(|order| order.id).collect();
+        for id in ids {
+            // They are all in the book.
+            let _ = self.remove(id);
+        }
+    }
+
+    /// Removes all orders.
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.nodes.clear();
+        self.queues.clear();
+        self.bids.clear();
+        self.asks.clear();
+        self.len = 0;
+    }
+
+    /// Adds an order that is not in the book.
+    #[inline]
+    fn put(&mut self, order: RestingOrder) -> Result<(), OrderFault> {
+        if self.len >= MAX_ORDERS {
+            return Err(OrderFault::TooLarge);
+        }
+        let at = key(order.side, order.price);
+        let found = self.side(order.side).get(at);
+        let queue = match found {
+            Some(queue) => queue,
+            None => {
+                let queue = self.queues.insert(Queue { size: 0, orders: 0, first: NONE, last: NONE });
+                self.side_mut(order.side).set(at, queue);
+                queue
+            }
+        };
+        let line = self.queues.get_mut(queue);
+        // A new queue is empty: the sum fits.
+        line.size = line.size.checked_add(order.size).ok_or(OrderFault::TooLarge)?;
+        line.orders += 1;
+        let before = line.last;
+        let node = self.nodes.insert(Node { order, queue, before, behind: NONE });
+        line.last = node;
+        match before {
+            NONE => line.first = node,
+            _ => self.nodes.get_mut(before).behind = node,
+        }
+        self.table.insert(order.id, node);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes an order out of table, queue and, if it was the last one there, side.
+    #[inline]
+    fn take(&mut self, at: u32) -> RestingOrder {
+        let Node { order, queue, before, behind } = *self.nodes.get(at);
+        self.table.remove(order.id);
+        self.nodes.remove(at);
+        self.len -= 1;
+        let line = self.queues.get_mut(queue);
+        line.size -= order.size;
+        line.orders -= 1;
+        match before {
+            NONE => line.first = behind,
+            _ => self.nodes.get_mut(before).behind = behind,
+        }
+        match behind {
+            NONE => line.last = before,
+            _ => self.nodes.get_mut(behind).before = before,
+        }
+        if line.orders == 0 {
+            self.queues.remove(queue);
+            self.side_mut(order.side).remove(key(order.side, order.price));
+        }
+        order
+    }
+
+    #[inline]
+    fn level(&self, side: Side, at: i64, queue: u32) -> PriceLevel {
+        let Queue { size, orders, .. } = *self.queues.get(queue);
+        PriceLevel { price: key(side, at), size, orders }
+    }
+
+    #[inline]
+    fn side(&self, side: Side) -> &Ladder<u32> {
+        match side {
+            Side::Bid => &self.bids,
+            Side::Ask => &self.asks,
+        }
+    }
+
+    #[inline]
+    fn side_mut(&mut self, side: Side) -> &mut Ladder<u32> {
+        match side {
+            Side::Bid => &mut self.bids,
+            Side::Ask => &mut self.asks,
+        }
+    }
+}
+
+/// An order that has lost its place is seen to stand behind all others; where some of these are not known, it stays so.
+fn behind_all(arrival: Arrival) -> Arrival {
+    match arrival {
+        Arrival::Unknown => Arrival::Unknown,
+        Arrival::Observed | Arrival::Seeded => Arrival::Observed,
+    }
+}

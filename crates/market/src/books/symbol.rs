@@ -1,0 +1,206 @@
+//! The books of one symbol, one for each venue, in common units, and the best over them.
+
+use super::best::{Best, ConsolidatedBest, MAX_VENUES};
+use super::content::SIDES;
+use super::state::{BookKind, BookState, Doubt, PriceChange};
+use super::units::{Misfit, Units};
+use super::venue::VenueBook;
+use super::waiting::Update;
+use crate::{PackageKind, Side};
+use tapedb_schema::{Ascii, Decimal64, Timestamp};
+
+/// The books; venues are in the order in which they were first seen.
+#[derive(Debug, Clone, Default)]
+pub struct SymbolBooks {
+    price: Units,
+    size: Units,
+    pub(super) venues: Vec<VenueBook>,
+    best: ConsolidatedBest,
+}
+
+impl SymbolBooks {
+    /// Units of prices, of all venues.
+    pub fn price_units(&self) -> Units {
+        self.price
+    }
+
+    /// Units of sizes, of all venues.
+    pub fn size_units(&self) -> Units {
+        self.size
+    }
+
+    /// The books of the venues.
+    pub fn venues(&self) -> &[VenueBook] {
+        &self.venues
+    }
+
+    /// The best of a side over all venues whose book is not unknown; the venue is an index of [`SymbolBooks::venues`].
+    #[inline]
+    pub fn best(&self, side: Side) -> Option<Best> {
+        self.best.get(side)
+    }
+
+    /// Whether the best bid of one venue is above the best ask of another.
+    pub fn is_crossed(&self) -> bool {
+        self.best.is_crossed()
+    }
+
+    /// Index of a venue's book; made if there is none. `None`: there are too many venues.
+    #[inline]
+    pub(super) fn venue(&mut self, exchange: Option<Ascii<8>>, kind: BookKind) -> Option<usize> {
+        let is_it = |venue: &VenueBook| venue.kind() == kind && venue.exchange() == exchange;
+        if let Some(found) = self.venues.iter().position(is_it) {
+            return Some(found);
+        }
+        if self.venues.len() == MAX_VENUES {
+            return None;
+        }
+        self.venues.push(VenueBook::new(exchange, kind));
+        Some(self.venues.len() - 1)
+    }
+
+    /// Price and size in units; with more decimals than before, all books get finer units.
+    #[inline]
+    pub(super) fn units(&mut self, price: Decimal64, size: Decimal64) -> Result<(i64, i64), Misfit> {
+        loop {
+            match (self.price.of(price), self.size.of(size)) {
+                (Ok(_), Ok(size)) if size < 0 => return Err(Misfit::Number),
+                (Ok(price), Ok(size)) => return Ok((price, size)),
+                (Err(Misfit::Finer(scale)), _) => self.refine(true, scale),
+                (_, Err(Misfit::Finer(scale))) => self.refine(false, scale),
+                _ => return Err(Misfit::Number),
+            }
+        }
+    }
+
+    #[cold]
+    fn refine(&mut self, is_price: bool, scale: u8) {
+        let units = if is_price { &mut self.price } else { &mut self.size };
+        let Some(factor) = units.finer(scale) else { return };
+        let (price, size) = if is_price { (factor, 1) } else { (1, factor) };
+        for at in 0..self.venues.len() {
+            if !self.venues[at].content.rescale(price, size) {
+                self.venues[at].misfit();
+            }
+            self.publish(at);
+        }
+    }
+
+    /// Applies the changes of a package for one venue.
+    #[inline]
+    pub(super) fn change_levels(&mut self, at: usize, changes: impl Iterator<Item = PriceChange>) {
+        for change in changes {
+            match self.units(change.price, change.size.unwrap_or(Decimal64::ZERO)) {
+                Ok((price, size)) => {
+                    let size = change.size.map(|_| size);
+                    self.venues[at].set_level(change.side, price, size, change.orders);
+                }
+                Err(_) => return self.venues[at].misfit(),
+            }
+        }
+    }
+
+    /// A whole state of one venue.
+    pub(super) fn snapshot(
+        &mut self,
+        at: usize,
+        kind: PackageKind,
+        sequence: Option<u64>,
+        changes: impl Iterator<Item = PriceChange>,
+    ) {
+        let venue = &mut self.venues[at];
+        let is_behind = venue.is_ranged && sequence.zip(venue.sequence).is_some_and(|(new, old)| new < old);
+        // One that is sent from time to time proves nothing that the sequence numbers have not proven.
+        let repeats =
+            kind == PackageKind::PeriodicSnapshot && sequence.is_some() && sequence == venue.sequence;
+        if venue.state != BookState::Unknown && (is_behind || repeats) {
+            venue.counters.snapshots_behind += 1;
+            return;
+        }
+        venue.content.clear();
+        let misfits = venue.counters.misfits;
+        self.change_levels(at, changes);
+        if self.venues[at].counters.misfits != misfits {
+            return;
+        }
+        self.venues[at].seed(sequence);
+        if let (true, Some(sequence)) = (self.venues[at].is_ranged, sequence) {
+            self.continue_with_waiting(at, sequence);
+        }
+    }
+
+    /// The updates that arrived before the snapshot.
+    fn continue_with_waiting(&mut self, at: usize, sequence: u64) {
+        self.venues[at].waiting.drop_through(sequence);
+        if let Some(first) = self.venues[at].waiting.front()
+            && !first.continues(sequence)
+        {
+            self.venues[at].lose(Doubt::OldSnapshot);
+            return;
+        }
+        while let Some(update) = self.venues[at].waiting.pop() {
+            self.update(at, update.first, update.last, update.previous, update.changes.into_iter());
+        }
+    }
+
+    /// An update that states the sequence numbers it covers.
+    #[inline]
+    pub(super) fn update(
+        &mut self,
+        at: usize,
+        first: u64,
+        last: u64,
+        previous: Option<u64>,
+        changes: impl Iterator<Item = PriceChange>,
+    ) {
+        let venue = &mut self.venues[at];
+        venue.is_ranged = true;
+        if venue.state == BookState::Unknown {
+            venue.waiting.push(Update { first, last, previous, changes: changes.collect() });
+            return;
+        }
+        if let Some(sequence) = venue.sequence {
+            if last <= sequence {
+                venue.counters.updates_behind += 1;
+                return;
+            }
+            let probe = Update { first, last, previous, changes: Vec::new() };
+            if !probe.continues(sequence) {
+                venue.counters.breaks += 1;
+                venue.lose(Doubt::SequenceBreak);
+                venue.waiting.clear();
+                venue.waiting.push(Update { changes: changes.collect(), ..probe });
+                return;
+            }
+            venue.state = BookState::Good;
+        }
+        venue.sequence = Some(last);
+        self.change_levels(at, changes);
+    }
+
+    /// Makes a venue's best a part of the best over venues.
+    #[inline]
+    pub(super) fn publish(&mut self, at: usize) {
+        let venue = &self.venues[at];
+        for side in SIDES {
+            match venue.best(side).filter(|_| venue.state != BookState::Unknown) {
+                Some(level) => self.best.set(at, side, level.price, level.size),
+                None => self.best.remove(at, side),
+            };
+        }
+    }
+
+    /// Data about the symbol is missing.
+    pub(super) fn gap(&mut self, exchange: Option<Ascii<8>>, time: Timestamp) {
+        for at in 0..self.venues.len() {
+            let venue = &mut self.venues[at];
+            if exchange.is_none() || venue.exchange().is_none() || venue.exchange() == exchange {
+                venue.lose(Doubt::Gap);
+                venue.waiting.clear();
+                venue.counters.gaps += 1;
+                venue.changed = Some(time);
+                self.publish(at);
+            }
+        }
+    }
+}

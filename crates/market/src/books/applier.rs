@@ -51,6 +51,11 @@ impl Applier {
         self.symbols[at].get_or_insert_default()
     }
 
+    /// Begins with these books of a symbol, in place of those it has.
+    pub fn restore(&mut self, symbol: u32, books: SymbolBooks) {
+        *self.books(symbol) = books;
+    }
+
     /// A package: its level-2 entries, and its level-1 quotes, each to the book of its venue.
     pub fn package(&mut self, symbol: u32, time: Timestamp, package: &Package) {
         let levels = package.entries.iter().filter_map(level);

@@ -3,6 +3,7 @@
 
 mod applier;
 mod best;
+mod checkpoint;
 mod content;
 mod ladder;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod waiting;
 
 pub use applier::Applier;
 pub use best::{Best, ConsolidatedBest, MAX_VENUES};
+pub use checkpoint::{BadCheckpoint, BookCheckpoint, BookLevel, BookOrder};
 pub use orders::{Arrival, MAX_ORDERS, OrderBook, OrderFault, QueuePosition, RestingOrder};
 pub use prices::{PriceBook, PriceLevel};
 pub use state::{BookCounters, BookKind, BookState, Doubt};

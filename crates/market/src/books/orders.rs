@@ -9,14 +9,16 @@ use super::slab::{NONE, Slab};
 use super::table::IdTable;
 use crate::Side;
 use std::fmt;
+use tapedb_codec::Enumeration;
 
 /// Most orders of one book.
 pub const MAX_ORDERS: usize = 1 << 26;
 
 /// How an order came into the book, and so how much is known of its place in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Enumeration, Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Arrival {
     /// It was seen to arrive behind all others at its price.
+    #[default]
     Observed,
     /// It comes from a snapshot, in whose order it stands.
     Seeded,

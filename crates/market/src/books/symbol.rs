@@ -45,6 +45,11 @@ impl SymbolBooks {
         self.best.is_crossed()
     }
 
+    /// The units of books that are restored.
+    pub(super) fn set_units(&mut self, price: Units, size: Units) {
+        (self.price, self.size) = (price, size);
+    }
+
     /// Index of a venue's book; made if there is none. `None`: there are too many venues.
     #[inline]
     pub(super) fn venue(&mut self, exchange: Option<Ascii<8>>, kind: BookKind) -> Option<usize> {

@@ -1,0 +1,85 @@
+//! The book of a symbol at a time: the last checkpoint before it, and the messages since.
+
+use crate::checkpoints;
+use crate::error::BookError;
+use crate::gap_list;
+use crate::replay::BookReplay;
+use tapedb_engine::{Database, Stream};
+use tapedb_market::SymbolBooks;
+use tapedb_schema::Timestamp;
+
+/// Where the replay of a book began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BookStart {
+    /// At a checkpoint of this time.
+    Checkpoint(Timestamp),
+    /// At the begin of history: there is no checkpoint before.
+    Beginning,
+    /// At the begin of history: no checkpoint before fits the stream, whose messages were deleted, rewritten or came late.
+    NoneFits,
+}
+
+/// The books of a symbol, one for each venue, at a time.
+#[derive(Debug, Clone)]
+pub struct BookAt {
+    /// After all messages up to this time, itself included.
+    pub time: Timestamp,
+    /// The books.
+    pub books: SymbolBooks,
+    /// Where the replay began.
+    pub start: BookStart,
+    /// Checkpoints that were passed over because the stream has changed before them.
+    pub passed_over: usize,
+    /// Messages of the symbol that were replayed.
+    pub messages: u64,
+}
+
+/// Books of streams.
+pub trait StreamBooks {
+    /// The books of a symbol after all messages up to a time, itself included. `db` is the stream's database, in which the
+    /// checkpoints are. History is read in time order, so late messages count where they belong.
+    ///
+    /// # Errors
+    /// [`BookError::NoBooks`], the engine's.
+    fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError>;
+}
+
+impl StreamBooks for Stream {
+    fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError> {
+        let mut replay = BookReplay::new(self)?;
+        let (found, passed_over) = match checkpoints::open(db, self.name())? {
+            Some(checkpoints) => checkpoints::find(&checkpoints, self, symbol, time)?,
+            None => (None, 0),
+        };
+        let to = Timestamp(time.nanos().saturating_add(1));
+        let mut cursor = self.cursor().symbols([symbol]).types(replay.types()).to(to);
+        let (mut start, mut from) = (BookStart::Beginning, Timestamp(i64::MIN));
+        if passed_over > 0 {
+            start = BookStart::NoneFits;
+        }
+        let mut restored = None;
+        if let Some(found) = found {
+            (start, from) = (BookStart::Checkpoint(found.time), found.time);
+            cursor = cursor.from(from);
+            restored = Some(found.books);
+        }
+        let gaps = gap_list::gaps_of(self, &replay, symbol, from, to)?;
+        let mut gaps = gaps.into_iter().peekable();
+        let id = self.symbols().iter().position(|known| known == symbol).unwrap_or(0) as u32;
+        if let Some(books) = restored {
+            replay.books_mut().restore(id, books);
+        }
+        let (mut cursor, mut messages) = (cursor.open()?, 0);
+        while let Some(message) = cursor.next()? {
+            let at = (message.time(), message.sequence());
+            while let Some(gap) = gaps.next_if(|gap| (gap.time, gap.sequence) < at) {
+                replay.books_mut().gap(id, gap.time, &gap.gap);
+            }
+            replay.apply(&message)?;
+            messages += 1;
+        }
+        gaps.for_each(|gap| replay.books_mut().gap(id, gap.time, &gap.gap));
+        let books = replay.books().symbol(id).cloned().unwrap_or_default();
+        Ok(BookAt { time, books, start, passed_over, messages })
+    }
+}

@@ -1,0 +1,98 @@
+//! Checkpoints of books: written to, found in and compared with their source.
+//!
+//! A checkpoint states how many messages of its source were before its time, and the sequence numbers that the next ones got. It is used
+//! only if the source has that many below those numbers, and none above them: otherwise messages were deleted, rewritten or came late.
+
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{Database, Error, NotFound, Stream, StreamOptions};
+use tapedb_market::{BookCheckpoint, SymbolBooks};
+use tapedb_schema::{Schema, Timestamp};
+
+/// Checkpoints that are tried before history is replayed from its begin.
+const TRIES_MAX: usize = 64;
+/// Most parts of a checkpoint.
+const PARTS_MAX: u32 = 1 << 16;
+
+/// The stream with the checkpoints of a stream's books.
+pub fn checkpoints_of(stream: &str) -> String {
+    format!("{stream}.books")
+}
+
+pub(crate) fn schema() -> Schema {
+    SchemaBuilder::new().with::<BookCheckpoint>().finish()
+}
+
+/// Opens the stream of checkpoints; `None`: there is none.
+pub(crate) fn open(db: &Database, stream: &str) -> Result<Option<Stream>, Error> {
+    match db.stream(&checkpoints_of(stream)) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(Error::NotFound(NotFound::Stream { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens or creates the stream of checkpoints.
+pub(crate) fn open_or_create(db: &Database, source: &Stream) -> Result<Stream, Error> {
+    let options = StreamOptions { durability: source.options().durability, ..StreamOptions::default() };
+    db.open_or_create_stream(&checkpoints_of(source.name()), schema(), options)
+}
+
+/// A checkpoint that fits its source.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) time: Timestamp,
+    pub(crate) books: SymbolBooks,
+}
+
+/// The last checkpoint of a symbol at or before a time that fits its source, and how many were passed over because they do not.
+///
+/// # Errors
+/// The engine's.
+pub(crate) fn find(
+    checkpoints: &Stream,
+    source: &Stream,
+    symbol: &str,
+    at: Timestamp,
+) -> Result<(Option<Found>, usize), Error> {
+    let to = Timestamp(at.nanos().saturating_add(1));
+    let cursor = checkpoints.cursor().types([BookCheckpoint::NAME]).symbols([symbol]).to(to).reverse();
+    let mut cursor = cursor.open()?;
+    let (mut parts, mut passed_over) = (Vec::<BookCheckpoint>::new(), 0);
+    while let Some(message) = cursor.next()? {
+        let (time, part) = (message.time(), message.decode::<BookCheckpoint>()?);
+        if part.parts > PARTS_MAX || parts.last().is_some_and(|behind| behind.part != part.part + 1) {
+            parts.clear();
+        }
+        if parts.is_empty() && part.part + 1 != part.parts {
+            // The end of it is missing: the process that wrote it was ended.
+            continue;
+        }
+        parts.push(part);
+        if parts.last().is_some_and(|first| first.part == 0) {
+            if fits(source, &parts[0], time) {
+                parts.reverse();
+                if let Ok(books) = SymbolBooks::restore(&parts) {
+                    return Ok((Some(Found { time, books }), passed_over));
+                }
+            }
+            parts.clear();
+            passed_over += 1;
+            if passed_over == TRIES_MAX {
+                break;
+            }
+        }
+    }
+    Ok((None, passed_over))
+}
+
+/// Whether the source has exactly the messages before the checkpoint's time that it was made of. What cannot be counted does not fit.
+pub(crate) fn fits(source: &Stream, checkpoint: &BookCheckpoint, time: Timestamp) -> bool {
+    let before = || source.cursor().to(time);
+    let is_whole = |found: Result<u64, Error>| found.is_ok_and(|found| found == checkpoint.source_messages);
+    let Ok(next) = source.next_sequences() else { return false };
+    checkpoint.source_created == source.created()
+        && next.len() == checkpoint.source_sequences.len()
+        && is_whole(before().count())
+        && (next == checkpoint.source_sequences
+            || is_whole(before().to_sequences(checkpoint.source_sequences.iter().copied()).count()))
+}

@@ -5,7 +5,7 @@ use super::error::ImportError;
 use super::format::Format;
 use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{algoseek, binance, databento, futures, fx, lobster, nasdaq};
+use super::{algoseek, binance, databento, futures, fx, iex, lobster, nasdaq, pcap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ enum Detail {
     Lobster(lobster::Day),
     Futures(futures::Day),
     Itch(nasdaq::ItchFile),
+    /// A capture, whose packets have the dates.
+    Iex,
 }
 
 impl SourceFile {
@@ -61,6 +63,7 @@ impl SourceFile {
             Detail::Lobster(day) => day.start(),
             Detail::Futures(day) => day.start(),
             Detail::Itch(file) => file.start(),
+            Detail::Iex => Timestamp::MIN,
         }
     }
 
@@ -77,6 +80,7 @@ impl SourceFile {
             Detail::Lobster(day) => self.open_with(day.parser()),
             Detail::Futures(day) => self.open_with(day.parser()),
             Detail::Itch(file) => file.open(&self.path, self.bytes, self.on_bad_line),
+            Detail::Iex => iex::open(&self.path, self.bytes, self.on_bad_line),
         }
     }
 
@@ -164,7 +168,10 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
         Format::BinanceRawWs => binance::Capture::is_named_so(path),
         Format::Dbn => databento::is_named_so(&name),
         Format::Lobster => lobster::Day::of_path(path).is_some(),
-        Format::Itch => nasdaq::is_named_so(&name) || nasdaq::is_captured_in(path),
+        Format::Itch => {
+            nasdaq::is_named_so(&name) || (pcap::is_capture_named(path) && nasdaq::is_captured(path))
+        }
+        Format::Iex => pcap::is_capture_named(path) && iex::is_captured(path),
         Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
     }
 }
@@ -199,6 +206,7 @@ fn add_file(
                 add(None, metadata(path)?.len(), Detail::Itch(file));
             }
         }
+        Format::Iex if iex::is_captured(path) => add(None, metadata(path)?.len(), Detail::Iex),
         Format::FxTicks if gzip => {
             add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
         }
@@ -229,7 +237,7 @@ fn member_detail(
         Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
         Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
-        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch => None,
+        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch | Format::Iex => None,
     })
 }
 

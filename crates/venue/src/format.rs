@@ -1,6 +1,6 @@
 //! The formats that can be read.
 
-use crate::{algoseek, binance, databento, futures, fx, lobster, nasdaq};
+use crate::{algoseek, binance, databento, futures, fx, iex, lobster, nasdaq};
 use std::fmt;
 use std::str::FromStr;
 use tapedb_codec::SchemaBuilder;
@@ -27,11 +27,13 @@ pub enum Format {
     FuturesTicks,
     /// `itch`: NASDAQ TotalView-ITCH 5.0, files of messages or captures.
     Itch,
+    /// `iex`: IEX DEEP and TOPS, captures.
+    Iex,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::UsEquityTicks,
         Self::FxTicks,
         Self::BinanceRawWs,
@@ -39,6 +41,7 @@ impl Format {
         Self::Lobster,
         Self::FuturesTicks,
         Self::Itch,
+        Self::Iex,
     ];
 
     /// The name, as in commands.
@@ -51,6 +54,7 @@ impl Format {
             Self::Lobster => "lobster",
             Self::FuturesTicks => "futures-ticks",
             Self::Itch => "itch",
+            Self::Iex => "iex",
         }
     }
 
@@ -66,6 +70,11 @@ impl Format {
             }
             Self::Itch => {
                 let records = records.with::<Order>().with::<Definition>().with::<Status>();
+                let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
+                records.with::<Gap>().finish()
+            }
+            Self::Iex => {
+                let records = records.with::<MarketByPrice>().with::<Definition>().with::<Status>();
                 let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
                 records.with::<Gap>().finish()
             }
@@ -87,6 +96,7 @@ impl Format {
             Self::Lobster => lobster::LOOKED_FOR,
             Self::FuturesTicks => futures::LOOKED_FOR,
             Self::Itch => nasdaq::LOOKED_FOR,
+            Self::Iex => iex::LOOKED_FOR,
         }
     }
 }

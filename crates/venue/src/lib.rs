@@ -28,6 +28,7 @@ mod fields;
 mod format;
 mod futures;
 mod fx;
+mod iex;
 mod lines;
 mod lobster;
 mod merge;

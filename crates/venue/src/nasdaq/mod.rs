@@ -15,16 +15,14 @@ mod mold;
 mod round_trips;
 
 use crate::clock::{self, DayClock};
-use crate::container::{Opened, open_gzip, open_plain};
 use crate::error::ImportError;
 use crate::options::OnBadLine;
-use crate::pcap::{FeedSource, has_feed, is_capture};
+use crate::pcap::{FeedSource, has_feed, is_capture_named, open_file};
 use crate::source::Source;
 use bytes::trimmed;
 use file::Messages;
 use jiff::civil;
 use mold::Mold;
-use std::io::{self, Cursor, Read};
 use std::path::Path;
 use tapedb_schema::Timestamp;
 
@@ -48,7 +46,7 @@ impl ItchFile {
             () if name.contains("BX_") => "BX",
             () => "NASDAQ",
         };
-        let (opened, is_capture) = opened(path).ok()?;
+        let (opened, is_capture) = open_file(path).ok()?;
         if is_capture {
             return has_feed(&mut Mold::new(venue), opened).then_some(Self { clock: None, venue });
         }
@@ -68,7 +66,7 @@ impl ItchFile {
         bytes: u64,
         on_bad_line: OnBadLine,
     ) -> Result<Box<dyn Source>, ImportError> {
-        let (opened, _) = opened(path)?;
+        let (opened, _) = open_file(path)?;
         let path = path.to_path_buf();
         Ok(match &self.clock {
             Some(clock) => {
@@ -82,35 +80,14 @@ impl ItchFile {
 /// Whether a file's name says that it is of this format; captures do not say of which feed they are.
 pub(super) fn is_named_so(name: &str) -> bool {
     let name = name.strip_suffix(".gz").unwrap_or(name);
-    !is_capture_named(name)
+    !is_capture_named(Path::new(name))
         && (name.contains("itch") || name.ends_with("-v50.txt"))
         && date_of(&name.to_ascii_uppercase()).is_some()
-}
-
-/// Whether a file that is named as captures are is one of this feed.
-pub(super) fn is_captured_in(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
-    is_capture_named(name.strip_suffix(".gz").unwrap_or(&name)) && is_captured(path)
-}
-
-fn is_capture_named(name: &str) -> bool {
-    [".pcap", ".pcapng", ".cap"].iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a file is a capture of this feed.
 pub(super) fn is_captured(path: &Path) -> bool {
     ItchFile::of_path(path).is_some_and(|file| file.clock.is_none())
-}
-
-/// A file, unpacked, and whether it is a capture.
-fn opened(path: &Path) -> Result<(Opened, bool), ImportError> {
-    let is_gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
-    let Opened { mut reader, bytes_read } = if is_gzip { open_gzip(path)? } else { open_plain(path)? };
-    let mut first = Vec::new();
-    let read = reader.by_ref().take(4).read_to_end(&mut first);
-    read.map_err(|source: io::Error| ImportError::Open { path: path.into(), source })?;
-    let is_capture = is_capture(&first);
-    Ok((Opened { reader: Box::new(Cursor::new(first).chain(reader)), bytes_read }, is_capture))
 }
 
 /// The date in a name: of eight digits, the month or the year first, or of six, the month first, in this century.
@@ -181,7 +158,7 @@ mod tests {
         }
         assert_eq!(date_of("12102012.NASDAQ_ITCH50").unwrap().to_string(), "2012-12-10");
         assert_eq!(date_of("ITCH50"), None);
-        assert!(is_named_so("01302019.nasdaq_itch50.gz") && is_capture_named("a.pcapng"));
+        assert!(is_named_so("01302019.nasdaq_itch50.gz"));
         assert!(!is_named_so("itch-01302019.pcap.gz") && !is_named_so("itch.txt"));
     }
 

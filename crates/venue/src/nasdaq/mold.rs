@@ -4,9 +4,10 @@ use super::Names;
 use super::messages::{Decoded, decode};
 use crate::clock::DayClock;
 use crate::error::BadRecord;
-use crate::pcap::{Feed, Message, Packet};
+use crate::pcap::{Feed, Line, Message, Packet, behind_length};
 use crate::record::AnyRecord;
 use jiff::tz::TimeZone;
+use std::ops::Range;
 use tapedb_schema::Timestamp;
 
 /// Session, number of the first message, number of messages.
@@ -51,7 +52,7 @@ impl Feed for Mold {
         self.venue
     }
 
-    fn packet(&mut self, payload: &[u8]) -> Result<Option<Packet>, BadRecord> {
+    fn packet(&mut self, payload: &[u8], _: Line) -> Result<Option<Packet>, BadRecord> {
         let Some((head, rest)) = payload.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         // Sessions are ten letters, digits or spaces.
         if !head[..SESSION_BYTES].iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b' ') {
@@ -71,8 +72,8 @@ impl Feed for Mold {
     }
 
     #[inline]
-    fn length(bytes: [u8; 2]) -> u16 {
-        u16::from_be_bytes(bytes)
+    fn place(payload: &[u8], at: usize, _: bool) -> Option<Range<usize>> {
+        behind_length(payload, at, u16::from_be_bytes)
     }
 
     #[inline]
@@ -85,12 +86,15 @@ impl Feed for Mold {
         let day =
             self.day(received).ok_or(BadRecord { offset: 0, expected: "a time of receipt with a date" })?;
         match decode(message, true, |nanos| day.at(nanos), out)? {
-            Decoded::Unknown(kind) => Ok(Message::Unknown(kind)),
+            Decoded::Unknown(kind) => {
+                let kind = format!("message type {:?}", char::from(kind));
+                Ok(Message::Unknown { kind, more: false })
+            }
             Decoded::Record(_) => {
                 self.instrument = self.names.note(message);
                 self.symbol.clear();
                 self.symbol.push_str(self.names.name(self.instrument, self.venue));
-                Ok(Message::Row(received))
+                Ok(Message::Row { time: received, more: false })
             }
         }
     }

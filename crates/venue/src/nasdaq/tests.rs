@@ -188,7 +188,7 @@ fn two_lines_of_a_capture_are_one_and_what_is_missing_is_a_gap() {
     ]);
     let rows = read("feed.pcap", &bytes, OnBadLine::Stop).unwrap();
     let names: Vec<_> = rows.iter().map(|row| row.2.type_name()).collect();
-    assert_eq!(names, ["Order", "Order", "Gap", "Order", "Gap", "Order"]);
+    assert_eq!(names, ["Order", "Order", "Gap", "Order", "Notice", "Order"]);
     assert_eq!(rows[1].0.nanos() % 1_000_000_000, 1);
     let second = order(&rows[1]);
     assert_eq!((second.order_id, second.sequence), (Some(2), Some(11)));
@@ -196,8 +196,8 @@ fn two_lines_of_a_capture_are_one_and_what_is_missing_is_a_gap() {
     let AnyRecord::Gap(gap) = &rows[2].2 else { panic!("{:?}", rows[2]) };
     assert_eq!((gap.first_missing, gap.last_missing, gap.messages), (Some(12), Some(14), Some(3)));
     assert!(gap.verifiable && rows[2].1 == "NASDAQ");
-    let AnyRecord::Gap(restart) = &rows[4].2 else { panic!("{:?}", rows[4]) };
-    assert!(restart.cause == GapCause::Reconnect && !restart.verifiable);
+    let AnyRecord::Notice(restart) = &rows[4].2 else { panic!("{:?}", rows[4]) };
+    assert_eq!(restart.text, "packet 6: the numbers of the session begin again at 10, where 16 was next");
     assert_eq!(order(&rows[5]).order_id, Some(9));
 }
 

@@ -8,11 +8,19 @@ const TAGS_MAX: usize = 4;
 const EXTENSIONS_MAX: usize = 8;
 const UDP: u8 = 17;
 
+/// Where datagrams are sent to: a line of a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Line {
+    /// The address; of IPv4 in the low 32 bits.
+    pub(crate) address: u128,
+    pub(crate) port: u16,
+}
+
 /// What a packet is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Datagram<'a> {
     /// A datagram of UDP, and whether the capture cut it.
-    Whole { payload: &'a [u8], is_cut: bool },
+    Whole { payload: &'a [u8], is_cut: bool, line: Line },
     /// A part of a datagram.
     Fragment,
     /// Something else, by its name.
@@ -68,15 +76,17 @@ fn ipv4(packet: &[u8]) -> Option<Datagram<'_>> {
     if header < 20 {
         return None;
     }
-    udp(packet.get(header..)?, total.checked_sub(header)?)
+    let address = u32::from_be_bytes(*packet.get(16..)?.first_chunk()?);
+    udp(packet.get(header..)?, total.checked_sub(header)?, address.into())
 }
 
 fn ipv6(packet: &[u8]) -> Option<Datagram<'_>> {
     let (mut next, mut left) = (*packet.get(6)?, usize::from(u16_at(packet, 4)?));
+    let address = u128::from_be_bytes(*packet.get(24..)?.first_chunk()?);
     let mut rest = packet.get(40..)?;
     for _ in 0..EXTENSIONS_MAX {
         let length = match next {
-            UDP => return udp(rest, left),
+            UDP => return udp(rest, left, address),
             44 => return Some(Datagram::Fragment),
             0 | 43 | 60 => usize::from(*rest.get(1)?) * 8 + 8,
             _ => break,
@@ -89,12 +99,13 @@ fn ipv6(packet: &[u8]) -> Option<Datagram<'_>> {
 }
 
 /// `stated` is the length that the header before it states.
-fn udp(packet: &[u8], stated: usize) -> Option<Datagram<'_>> {
+fn udp(packet: &[u8], stated: usize, address: u128) -> Option<Datagram<'_>> {
+    let line = Line { address, port: u16_at(packet, 2)? };
     let length = usize::from(u16_at(packet, 4)?).checked_sub(8)?;
     let there = packet.get(8..)?;
     let length = length.min(stated.checked_sub(8)?);
     // Short frames are padded: behind the length is nothing of the datagram.
-    Some(Datagram::Whole { payload: &there[..length.min(there.len())], is_cut: length > there.len() })
+    Some(Datagram::Whole { payload: &there[..length.min(there.len())], is_cut: length > there.len(), line })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -118,6 +129,8 @@ pub(super) mod tests {
         frame
     }
 
+    const LINE: Line = Line { address: 0xE900_0001, port: 0x3039 };
+
     fn of(packet: &[u8]) -> Datagram<'_> {
         datagram(Linktype::ETHERNET, packet)
     }
@@ -125,7 +138,7 @@ pub(super) mod tests {
     #[test]
     fn datagrams_are_found_behind_tags_and_before_padding() {
         let plain = frame(b"hello");
-        let hello = Datagram::Whole { payload: b"hello", is_cut: false };
+        let hello = Datagram::Whole { payload: b"hello", is_cut: false, line: LINE };
         assert_eq!(of(&plain), hello);
         let padded = [&plain[..], &[0; 13]].concat();
         assert_eq!(of(&padded), hello);
@@ -133,7 +146,7 @@ pub(super) mod tests {
         assert_eq!(of(&tagged), hello);
         assert_eq!(datagram(Linktype::RAW, &plain[14..]), hello);
         let cut = &plain[..plain.len() - 2];
-        assert_eq!(of(cut), Datagram::Whole { payload: b"hel", is_cut: true });
+        assert_eq!(of(cut), Datagram::Whole { payload: b"hel", is_cut: true, line: LINE });
     }
 
     #[test]

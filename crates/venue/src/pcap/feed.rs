@@ -1,6 +1,6 @@
 //! A capture as the rows of one feed.
 
-use super::datagram::{Datagram, datagram};
+use super::datagram::{Datagram, Line, datagram};
 use super::packets::Packets;
 use super::sequence::{Begin, Sequence};
 use crate::container::Opened;
@@ -10,9 +10,10 @@ use crate::record::AnyRecord;
 use crate::source::{Counters, RowHeader, Source};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use tapedb_market::{Gap, GapCause};
+use tapedb_market::{Gap, GapCause, Notice};
 use tapedb_schema::Timestamp;
 
 /// Packets at the begin of a capture that show which feed it has.
@@ -34,29 +35,35 @@ pub(crate) struct Packet {
 }
 
 /// What has become of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A row with its time.
-    Row(Timestamp),
-    /// A type that is not imported.
-    Unknown(u8),
+    /// A row with its time; `more`: the same message has further ones.
+    Row { time: Timestamp, more: bool },
+    /// Something that is not imported, by its kind; `more`: the same message has further rows.
+    Unknown { kind: String, more: bool },
 }
 
-/// A protocol of packets with numbered messages, each behind its length of two bytes.
+/// A protocol of packets with numbered messages.
 pub(crate) trait Feed: Send {
     /// Symbol of what is about the feed, not about an instrument.
     fn name(&self) -> &str;
 
-    /// The head of a packet; `None`: it is of something else.
+    /// The head of a packet that was sent to a line; `None`: it is of something else. What is behind it is another message than before.
     ///
     /// # Errors
     /// Of a packet of this feed whose head is wrong.
-    fn packet(&mut self, payload: &[u8]) -> Result<Option<Packet>, BadRecord>;
+    fn packet(&mut self, payload: &[u8], line: Line) -> Result<Option<Packet>, BadRecord>;
 
-    /// The length of a message.
-    fn length(bytes: [u8; 2]) -> u16;
+    /// Where the message is that begins at a place of a packet; `None` if it does not fit.
+    fn place(payload: &[u8], at: usize, is_cut: bool) -> Option<Range<usize>>;
 
-    /// Replaces `out` by a message that was captured at this time.
+    /// Whether a packet that its messages fill is one of this feed, beyond doubt.
+    fn is_sound(_payload: &[u8]) -> bool {
+        true
+    }
+
+    /// Replaces `out` by a message that was captured at this time, or by the first row of it. While there are more, the same message is
+    /// given again.
     ///
     /// # Errors
     /// Of what is wrong in it.
@@ -71,12 +78,24 @@ pub(crate) trait Feed: Send {
     fn symbol(&self) -> &str;
 }
 
+/// Where a message is that stands behind its length of two bytes; `None` if it does not fit.
+#[inline]
+pub(crate) fn behind_length(
+    payload: &[u8],
+    at: usize,
+    length: impl Fn([u8; 2]) -> u16,
+) -> Option<Range<usize>> {
+    let length = length(*payload.get(at..)?.first_chunk()?);
+    let end = at + 2 + usize::from(length);
+    (end <= payload.len()).then_some(at + 2..end)
+}
+
 /// Whether one of the first packets of a capture is of this feed: its messages fill it.
 pub(crate) fn has_feed<F: Feed>(feed: &mut F, opened: Opened) -> bool {
     let Ok(mut packets) = Packets::new(opened) else { return false };
     for _ in 0..PACKETS_LOOKED_AT {
         let found = packets.next(|packet| match datagram(packet.link, packet.data) {
-            Datagram::Whole { payload, is_cut: false } => fills(feed, payload),
+            Datagram::Whole { payload, is_cut: false, line } => fills(feed, payload, line),
             _ => false,
         });
         match found {
@@ -88,14 +107,14 @@ pub(crate) fn has_feed<F: Feed>(feed: &mut F, opened: Opened) -> bool {
     false
 }
 
-fn fills<F: Feed>(feed: &mut F, payload: &[u8]) -> bool {
-    let Ok(Some(packet)) = feed.packet(payload) else { return false };
+fn fills<F: Feed>(feed: &mut F, payload: &[u8], line: Line) -> bool {
+    let Ok(Some(packet)) = feed.packet(payload, line) else { return false };
     let mut at = packet.head_bytes;
     for _ in 0..packet.messages {
-        let Some(message) = message_at::<F>(payload, at) else { return false };
-        at += 2 + message.len();
+        let Some(message) = F::place(payload, at, false) else { return false };
+        at = message.end;
     }
-    at == payload.len()
+    at == payload.len() && F::is_sound(payload)
 }
 
 /// The rows of a capture.
@@ -108,7 +127,8 @@ pub(crate) struct FeedSource<F> {
     counters: Counters,
     sessions: BTreeMap<u128, Session>,
     now: Current,
-    is_gap: bool,
+    /// The last row is about the feed, not about an instrument.
+    is_of_feed: bool,
     ended: bool,
 }
 
@@ -127,6 +147,9 @@ struct Current {
     payload: Vec<u8>,
     is_cut: bool,
     session: u128,
+    line: Line,
+    /// The message that has more rows.
+    message: Option<Range<usize>>,
     /// Place of the next message.
     at: usize,
     /// Messages that are left, and the number of the next.
@@ -160,16 +183,17 @@ impl<F: Feed> FeedSource<F> {
             counters: Counters::default(),
             sessions: BTreeMap::new(),
             now: Current::default(),
-            is_gap: false,
+            is_of_feed: false,
             ended: false,
         })
     }
 
     /// The time of the next row.
     fn advance(&mut self, out: &mut AnyRecord) -> Result<Option<Timestamp>, ImportError> {
-        self.is_gap = false;
+        self.is_of_feed = false;
         loop {
-            let step = if self.now.left > 0 { self.next_message(out) } else { self.next_packet(out) };
+            let is_within = self.now.left > 0 || self.now.message.is_some();
+            let step = if is_within { self.next_row(out) } else { self.next_packet(out) };
             match step {
                 Ok(Step::Row(time)) => return Ok(Some(time)),
                 Ok(Step::On) => {}
@@ -204,9 +228,9 @@ impl<F: Feed> FeedSource<F> {
             (now.time, now.number) = (packet.time, now.number + 1);
             now.payload.clear();
             match datagram(packet.link, packet.data) {
-                Datagram::Whole { payload, is_cut } => {
+                Datagram::Whole { payload, is_cut, line } => {
                     now.payload.extend_from_slice(payload);
-                    now.is_cut = is_cut;
+                    (now.is_cut, now.line) = (is_cut, line);
                     Ok(())
                 }
                 Datagram::Fragment => Err(None),
@@ -218,16 +242,15 @@ impl<F: Feed> FeedSource<F> {
             Some(Ok(())) => {}
             Some(Err(None)) => {
                 let what = format!("packet {}: a fragment of IP, which is not put together", self.now.number);
-                return Ok(
-                    self.gap(Gap { cause: GapCause::Damage, detail: Some(what), ..Gap::default() }, out)
-                );
+                let gap = Gap { cause: GapCause::Damage, detail: Some(what), ..Gap::default() };
+                return Ok(self.of_feed(gap, out));
             }
             Some(Err(Some(what))) => {
                 self.counters.add_unknown(what.into(), 1);
                 return Ok(Step::On);
             }
         }
-        let Some(packet) = self.feed.packet(&self.now.payload).map_err(Wrong::Bad)? else {
+        let Some(packet) = self.feed.packet(&self.now.payload, self.now.line).map_err(Wrong::Bad)? else {
             self.counters.add_unknown("a datagram of something else".into(), 1);
             return Ok(Step::On);
         };
@@ -247,7 +270,8 @@ impl<F: Feed> FeedSource<F> {
             self.now.left = 0;
             return Err(Wrong::Bad(BadRecord { offset: 0, expected: "at most 1,024 sessions in a capture" }));
         }
-        let message = message_at::<F>(&self.now.payload, head_bytes).filter(|_| messages > 0);
+        let place = F::place(&self.now.payload, head_bytes, self.now.is_cut).filter(|_| messages > 0);
+        let message = place.map(|place| &self.now.payload[place]);
         let known = self.sessions.entry(session);
         let known = known.or_insert_with(|| Session { sequence: Sequence::new(first), last: time });
         let before = std::mem::replace(&mut known.last, time);
@@ -261,58 +285,68 @@ impl<F: Feed> FeedSource<F> {
                 verifiable: true,
                 ..Gap::default()
             },
-            Begin::Restart(expected) => Gap {
-                cause: GapCause::Reconnect,
-                detail: Some(format!(
+            Begin::Restart(expected) => {
+                let text = format!(
                     "packet {}: the numbers of the session begin again at {first}, where {expected} was next",
                     self.now.number
-                )),
-                ..Gap::default()
-            },
+                );
+                return Ok(self.of_feed(Notice { text, ..Notice::default() }, out));
+            }
         };
-        Ok(self.gap(Gap { from: Some(before), to: Some(time), ..gap }, out))
+        Ok(self.of_feed(Gap { from: Some(before), to: Some(time), ..gap }, out))
     }
 
-    fn next_message(&mut self, out: &mut AnyRecord) -> Result<Step, Wrong> {
+    /// The next row of the packet's messages.
+    fn next_row(&mut self, out: &mut AnyRecord) -> Result<Step, Wrong> {
         let now = &mut self.now;
-        let Some(message) = message_at::<F>(&now.payload, now.at) else {
-            let left = std::mem::take(&mut now.left);
-            if !now.is_cut {
-                return Err(Wrong::Bad(BadRecord { offset: now.at, expected: "messages within the packet" }));
+        let place = match now.message.take() {
+            Some(place) => place,
+            None => {
+                let Some(place) = F::place(&now.payload, now.at, now.is_cut) else { return self.cut(out) };
+                (now.at, now.left, now.sequence) = (place.end, now.left - 1, now.sequence + 1);
+                let session = self.sessions.get_mut(&now.session).expect("the session of the packet");
+                if !session.sequence.is_new(now.sequence - 1, &now.payload[place.clone()]) {
+                    return Ok(Step::On);
+                }
+                place
             }
-            let what = format!("packet {} is cut by the capture", now.number);
-            let gap = Gap {
-                cause: GapCause::Damage,
-                first_missing: Some(now.sequence),
-                last_missing: Some(now.sequence + u64::from(left) - 1),
-                messages: Some(left.into()),
-                verifiable: true,
-                detail: Some(what),
-                ..Gap::default()
-            };
-            return Ok(self.gap(gap, out));
         };
-        let number = now.sequence;
-        (now.at, now.left, now.sequence) = (now.at + 2 + message.len(), now.left - 1, number + 1);
-        let session = self.sessions.get_mut(&now.session).expect("the session of the packet");
-        if !session.sequence.is_new(number, message) {
-            return Ok(Step::On);
-        }
-        match self.feed.message(message, now.time, out).map_err(Wrong::Bad)? {
-            Message::Row(time) => {
-                set_sequence(out, number);
+        match self.feed.message(&now.payload[place.clone()], now.time, out).map_err(Wrong::Bad)? {
+            Message::Row { time, more } => {
+                now.message = more.then_some(place);
+                set_sequence(out, now.sequence - 1);
                 Ok(Step::Row(time))
             }
-            Message::Unknown(kind) => {
-                self.counters.add_unknown(format!("message type {:?}", char::from(kind)), 1);
+            Message::Unknown { kind, more } => {
+                now.message = more.then_some(place);
+                self.counters.add_unknown(kind, 1);
                 Ok(Step::On)
             }
         }
     }
 
-    fn gap(&mut self, gap: Gap, out: &mut AnyRecord) -> Step {
-        *out = gap.into();
-        self.is_gap = true;
+    /// The packet ends before the next of its messages does.
+    fn cut(&mut self, out: &mut AnyRecord) -> Result<Step, Wrong> {
+        let now = &mut self.now;
+        let left = std::mem::take(&mut now.left);
+        if !now.is_cut {
+            return Err(Wrong::Bad(BadRecord { offset: now.at, expected: "messages within the packet" }));
+        }
+        let gap = Gap {
+            cause: GapCause::Damage,
+            first_missing: Some(now.sequence),
+            last_missing: Some(now.sequence + u64::from(left) - 1),
+            messages: Some(left.into()),
+            verifiable: true,
+            detail: Some(format!("packet {} is cut by the capture", now.number)),
+            ..Gap::default()
+        };
+        Ok(self.of_feed(gap, out))
+    }
+
+    fn of_feed(&mut self, record: impl Into<AnyRecord>, out: &mut AnyRecord) -> Step {
+        *out = record.into();
+        self.is_of_feed = true;
         Step::Row(self.now.time)
     }
 }
@@ -325,13 +359,6 @@ fn set_sequence(out: &mut AnyRecord, number: u64) {
         AnyRecord::Statistic(statistic) => statistic.sequence = Some(number),
         _ => {}
     }
-}
-
-/// The message at a place of a packet; `None` if it does not fit.
-#[inline]
-fn message_at<F: Feed>(payload: &[u8], at: usize) -> Option<&[u8]> {
-    let length = F::length(*payload.get(at..)?.first_chunk()?);
-    payload.get(at + 2..)?.get(..usize::from(length))
 }
 
 enum Step {
@@ -353,7 +380,7 @@ impl<F: Feed> Source for FeedSource<F> {
         match self.advance(out) {
             Ok(Some(time)) => {
                 self.counters.rows += 1;
-                let symbol = if self.is_gap { self.feed.name() } else { self.feed.symbol() };
+                let symbol = if self.is_of_feed { self.feed.name() } else { self.feed.symbol() };
                 Ok(Some(RowHeader { time, symbol }))
             }
             end_or_error => {

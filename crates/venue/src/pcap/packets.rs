@@ -20,7 +20,7 @@ const LEGACY: [[u8; 4]; 4] =
     [[0xD4, 0xC3, 0xB2, 0xA1], [0xA1, 0xB2, 0xC3, 0xD4], [0x4D, 0x3C, 0xB2, 0xA1], [0xA1, 0xB2, 0x3C, 0x4D]];
 
 /// Whether a file with these first bytes is a capture.
-pub(crate) fn is_capture(first: &[u8]) -> bool {
+pub(super) fn is_capture(first: &[u8]) -> bool {
     first.first_chunk().is_some_and(|first| *first == NEXT_GENERATION || LEGACY.contains(first))
 }
 

@@ -1,12 +1,18 @@
 //! Numbered messages of a session: which are new, which came before, which are missing.
 //!
 //! A second, redundant line repeats messages with the same number and the same bytes. A publisher that begins again at a lower number
-//! sends other bytes: the hashes of the last messages tell both apart.
+//! sends other bytes: the hashes of the last messages tell both apart. What one line has lost may still come from the other, behind the
+//! messages after it: numbers that are missing stay expected.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 /// Messages of a session whose hashes are known.
 const REMEMBERED: usize = 16_384;
+/// Ranges of missing messages that may still come.
+const MISSING_MAX: usize = 256;
+/// Messages by which the second line may be behind the first where a capture begins.
+const BEHIND_MAX: u64 = 64;
 
 /// What a packet's first number means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,14 +29,23 @@ pub(super) enum Begin {
 pub(super) struct Sequence {
     /// Number of the next message.
     next: u64,
+    /// Lowest number so far.
+    lowest: u64,
     /// Hash and number of the last messages, each at its number's remainder.
     last: Box<[(u64, u64)]>,
+    /// Numbers below the next that have not come.
+    missing: VecDeque<RangeInclusive<u64>>,
 }
 
 impl Sequence {
     /// A session that is seen first with this number: what was before the capture is not missing.
     pub(super) fn new(first: u64) -> Self {
-        Self { next: first, last: vec![(0, u64::MAX); REMEMBERED].into() }
+        Self {
+            next: first,
+            lowest: first,
+            last: vec![(0, u64::MAX); REMEMBERED].into(),
+            missing: VecDeque::new(),
+        }
     }
 
     /// A packet begins with this number; `message`: its first message, if it has any.
@@ -38,9 +53,15 @@ impl Sequence {
         if first > self.next {
             let missing = self.next..=first - 1;
             self.next = first;
+            self.expect(missing.clone());
             return Begin::Missing(missing);
         }
-        if first == self.next {
+        if (self.lowest.saturating_sub(BEHIND_MAX)..self.lowest).contains(&first) {
+            let before = first..=self.lowest - 1;
+            self.lowest = first;
+            self.expect(before);
+        }
+        if first == self.next || self.is_missing(first) {
             return Begin::Expected;
         }
         let (hashed, number) = self.last[slot(first)];
@@ -48,6 +69,8 @@ impl Sequence {
             Some(message) if number != first || hashed != hash(message) => {
                 let before = std::mem::replace(&mut self.next, first);
                 self.last.fill((0, u64::MAX));
+                self.lowest = first;
+                self.missing.clear();
                 Begin::Restart(before)
             }
             _ => Begin::Expected,
@@ -58,10 +81,40 @@ impl Sequence {
     #[inline]
     pub(super) fn is_new(&mut self, number: u64, message: &[u8]) -> bool {
         if number < self.next {
-            return false;
+            return self.fill(number, message);
         }
         self.last[slot(number)] = (hash(message), number);
         self.next = number + 1;
+        true
+    }
+
+    fn expect(&mut self, missing: RangeInclusive<u64>) {
+        if self.missing.len() == MISSING_MAX {
+            self.missing.pop_front();
+        }
+        self.missing.push_back(missing);
+    }
+
+    fn is_missing(&self, number: u64) -> bool {
+        self.missing.iter().any(|range| range.contains(&number))
+    }
+
+    /// Whether a message below the next was missing.
+    #[cold]
+    fn fill(&mut self, number: u64, message: &[u8]) -> bool {
+        let Some(at) = self.missing.iter().position(|range| range.contains(&number)) else { return false };
+        let range = self.missing.remove(at).expect("a place of the ranges");
+        let (start, end) = range.into_inner();
+        if start < number {
+            self.expect(start..=number - 1);
+        }
+        if number < end {
+            self.expect(number + 1..=end);
+        }
+        let known = &mut self.last[slot(number)];
+        if known.1 == u64::MAX || known.1 < number {
+            *known = (hash(message), number);
+        }
         true
     }
 }
@@ -98,6 +151,34 @@ mod tests {
         // The second line has put more into one packet.
         assert_eq!(sequence.begin(6, Some(b"b")), Begin::Expected);
         assert!(!sequence.is_new(6, b"b") && sequence.is_new(7, b"c"));
+    }
+
+    #[test]
+    fn what_one_line_lost_comes_from_the_other() {
+        let mut sequence = Sequence::new(5);
+        assert!(sequence.is_new(5, b"5"));
+        // A capture that begins between the two lines.
+        assert_eq!(sequence.begin(4, Some(b"4")), Begin::Expected);
+        assert!(sequence.is_new(4, b"4") && !sequence.is_new(5, b"5"));
+        assert_eq!(sequence.begin(9, Some(b"9")), Begin::Missing(6..=8));
+        assert!(sequence.is_new(9, b"9"));
+        assert_eq!(sequence.begin(7, Some(b"7")), Begin::Expected);
+        assert!(sequence.is_new(7, b"7") && sequence.is_new(8, b"8") && !sequence.is_new(9, b"9"));
+        assert_eq!(sequence.begin(7, Some(b"7")), Begin::Expected);
+        assert!(!sequence.is_new(7, b"7") && sequence.is_new(6, b"6") && !sequence.is_new(6, b"6"));
+        assert!(sequence.missing.is_empty());
+        // Other bytes at a number that has come: the publisher has begun again.
+        assert_eq!(sequence.begin(8, Some(b"x")), Begin::Restart(10));
+    }
+
+    #[test]
+    fn the_last_number_and_the_first_are_filled() {
+        let mut sequence = Sequence::new(0);
+        assert_eq!(sequence.begin(3, None), Begin::Missing(0..=2));
+        assert!(sequence.is_new(0, b"0") && sequence.is_new(2, b"2") && sequence.is_new(1, b"1"));
+        assert!(sequence.missing.is_empty());
+        assert_eq!(sequence.begin(u64::MAX, None), Begin::Missing(3..=u64::MAX - 1));
+        assert!(sequence.is_new(u64::MAX - 1, b"a") && !sequence.is_new(u64::MAX - 1, b"a"));
     }
 
     #[test]

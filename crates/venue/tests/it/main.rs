@@ -1,8 +1,10 @@
 //! Importers: files of every format, and the recorded data where it is at hand.
 
 mod books;
+mod captures;
 #[cfg(feature = "zstd")]
 mod dbn_data;
+mod iex;
 mod import_files;
 mod itch;
 mod real_data;

@@ -3,7 +3,7 @@
 use crate::databento::Magic;
 use crate::discover::{discover, is_named_as};
 use crate::error::ImportError;
-use crate::{Format, ImportOptions, iex, nasdaq};
+use crate::{Format, ImportOptions, cme, iex, nasdaq};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +82,7 @@ fn of_file(path: &Path) -> Result<Option<Format>, ImportError> {
         // Names of captures do not say of which feed they are.
         Magic::Other if nasdaq::is_captured(path) => Some(Format::Itch),
         Magic::Other if iex::is_captured(path) => Some(Format::Iex),
+        Magic::Other if cme::is_captured(path) => Some(Format::Mdp3),
         Magic::Other => named(path),
     })
 }
@@ -102,8 +103,9 @@ fn has_members(format: Format, path: &Path) -> bool {
 /// The only format that a file is accepted as; its name alone does not say it.
 fn accepted(path: &Path, options: &ImportOptions) -> Option<Format> {
     // Binary formats show in names or first bytes, and would accept what is of none.
-    let text =
-        Format::ALL.into_iter().filter(|format| !matches!(format, Format::Dbn | Format::Itch | Format::Iex));
+    let text = Format::ALL
+        .into_iter()
+        .filter(|format| !matches!(format, Format::Dbn | Format::Itch | Format::Iex | Format::Mdp3));
     let mut accepted = text.filter(|format| {
         !matches!(discover(*format, &[path], options), Err(ImportError::WrongFormat { .. }))
     });

@@ -5,7 +5,7 @@ use super::error::ImportError;
 use super::format::Format;
 use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{algoseek, binance, databento, futures, fx, iex, lobster, nasdaq, pcap};
+use super::{algoseek, binance, cme, databento, futures, fx, iex, lobster, nasdaq, pcap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ enum Detail {
     Itch(nasdaq::ItchFile),
     /// A capture, whose packets have the dates.
     Iex,
+    /// As before.
+    Mdp3,
 }
 
 impl SourceFile {
@@ -63,7 +65,7 @@ impl SourceFile {
             Detail::Lobster(day) => day.start(),
             Detail::Futures(day) => day.start(),
             Detail::Itch(file) => file.start(),
-            Detail::Iex => Timestamp::MIN,
+            Detail::Iex | Detail::Mdp3 => Timestamp::MIN,
         }
     }
 
@@ -81,6 +83,7 @@ impl SourceFile {
             Detail::Futures(day) => self.open_with(day.parser()),
             Detail::Itch(file) => file.open(&self.path, self.bytes, self.on_bad_line),
             Detail::Iex => iex::open(&self.path, self.bytes, self.on_bad_line),
+            Detail::Mdp3 => cme::open(&self.path, self.bytes, self.on_bad_line),
         }
     }
 
@@ -172,6 +175,7 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
             nasdaq::is_named_so(&name) || (pcap::is_capture_named(path) && nasdaq::is_captured(path))
         }
         Format::Iex => pcap::is_capture_named(path) && iex::is_captured(path),
+        Format::Mdp3 => pcap::is_capture_named(path) && cme::is_captured(path),
         Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
     }
 }
@@ -207,6 +211,7 @@ fn add_file(
             }
         }
         Format::Iex if iex::is_captured(path) => add(None, metadata(path)?.len(), Detail::Iex),
+        Format::Mdp3 if cme::is_captured(path) => add(None, metadata(path)?.len(), Detail::Mdp3),
         Format::FxTicks if gzip => {
             add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
         }
@@ -237,7 +242,9 @@ fn member_detail(
         Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
         Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
-        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch | Format::Iex => None,
+        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch | Format::Iex | Format::Mdp3 => {
+            None
+        }
     })
 }
 

@@ -1,6 +1,6 @@
 //! The formats that can be read.
 
-use crate::{algoseek, binance, databento, futures, fx, iex, lobster, nasdaq};
+use crate::{algoseek, binance, cme, databento, futures, fx, iex, lobster, nasdaq};
 use std::fmt;
 use std::str::FromStr;
 use tapedb_codec::SchemaBuilder;
@@ -29,11 +29,13 @@ pub enum Format {
     Itch,
     /// `iex`: IEX DEEP and TOPS, captures.
     Iex,
+    /// `mdp3`: CME's MDP 3.0, captures.
+    Mdp3,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::UsEquityTicks,
         Self::FxTicks,
         Self::BinanceRawWs,
@@ -42,6 +44,7 @@ impl Format {
         Self::FuturesTicks,
         Self::Itch,
         Self::Iex,
+        Self::Mdp3,
     ];
 
     /// The name, as in commands.
@@ -55,6 +58,7 @@ impl Format {
             Self::FuturesTicks => "futures-ticks",
             Self::Itch => "itch",
             Self::Iex => "iex",
+            Self::Mdp3 => "mdp3",
         }
     }
 
@@ -71,6 +75,11 @@ impl Format {
             Self::Itch => {
                 let records = records.with::<Order>().with::<Definition>().with::<Status>();
                 let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
+                records.with::<Gap>().finish()
+            }
+            Self::Mdp3 => {
+                let records = records.with::<Order>().with::<MarketByPrice>().with::<Definition>();
+                let records = records.with::<Status>().with::<Statistic>().with::<Notice>();
                 records.with::<Gap>().finish()
             }
             Self::Iex => {
@@ -97,6 +106,7 @@ impl Format {
             Self::FuturesTicks => futures::LOOKED_FOR,
             Self::Itch => nasdaq::LOOKED_FOR,
             Self::Iex => iex::LOOKED_FOR,
+            Self::Mdp3 => cme::LOOKED_FOR,
         }
     }
 }

@@ -19,6 +19,7 @@
 mod algoseek;
 mod binance;
 mod clock;
+mod cme;
 mod container;
 mod databento;
 mod detect;

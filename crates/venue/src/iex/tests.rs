@@ -145,7 +145,7 @@ fn wrong_messages_are_named_and_longer_ones_are_read() {
     let rows = of_messages(&[longer, unknown.clone(), level(b'5', 1, 8)]);
     assert_eq!(rows.len(), 2);
     let short = level(b'8', 1, 7)[..29].to_vec();
-    let error = read(&[packet(1, &[short.clone()])], OnBadLine::Stop).unwrap_err().to_string();
+    let error = read(&[packet(1, std::slice::from_ref(&short))], OnBadLine::Stop).unwrap_err().to_string();
     assert!(error.contains("record 1: expected the length of a message of this type"), "{error}");
     let rows = read(&[packet(1, &[short, unknown, level(b'8', 1, 7)])], OnBadLine::Skip(1)).unwrap();
     assert_eq!((rows.len(), change(&rows[0]).sequence), (1, Some(3)));

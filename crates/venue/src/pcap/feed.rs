@@ -37,10 +37,12 @@ pub(crate) struct Packet {
 /// What has become of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A row with its time; `more`: the same message has further ones.
+    /// A row with its time; `more`: the same message may have further ones.
     Row { time: Timestamp, more: bool },
-    /// Something that is not imported, by its kind; `more`: the same message has further rows.
+    /// Something that is not imported, by its kind; `more`: the same message may have further rows.
     Unknown { kind: String, more: bool },
+    /// Nothing, or nothing more.
+    Nothing,
 }
 
 /// A protocol of packets with numbered messages.
@@ -322,6 +324,7 @@ impl<F: Feed> FeedSource<F> {
                 self.counters.add_unknown(kind, 1);
                 Ok(Step::On)
             }
+            Message::Nothing => Ok(Step::On),
         }
     }
 

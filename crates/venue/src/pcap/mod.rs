@@ -13,6 +13,7 @@ mod sequence;
 pub(crate) use datagram::Line;
 pub(crate) use feed::{Feed, FeedSource, Message, Packet, behind_length, has_feed};
 pub(crate) use file::{is_capture_named, open_file};
+pub(crate) use sequence::hash;
 
 /// Captures for tests.
 #[cfg(test)]

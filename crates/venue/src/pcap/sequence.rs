@@ -125,7 +125,7 @@ fn slot(number: u64) -> usize {
 
 /// Eight bytes at a time. It tells apart what one publisher sends, and need not withstand an adversary.
 #[inline]
-fn hash(message: &[u8]) -> u64 {
+pub(crate) fn hash(message: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let (words, rest) = message.as_chunks::<8>();
     let mut hash = message.len() as u64;

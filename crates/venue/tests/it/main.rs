@@ -7,4 +7,5 @@ mod dbn_data;
 mod iex;
 mod import_files;
 mod itch;
+mod mdp3;
 mod real_data;

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     pub stream: Option<String>,
 
-    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex (captures), kdb-log
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), kdb-log
     /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date).
     #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
     ///

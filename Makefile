@@ -156,6 +156,7 @@ acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }
 	$(CARGO) build --release -p tapedb-cli
 	python3 testing/acceptance/check_import.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
+	python3 testing/acceptance/check_captures.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
 	@if python3 -c 'import databento_dbn' 2>/dev/null; then \
 		python3 testing/acceptance/check_dbn.py --tapedb $(TARGET)/release/tapedb --data $(DATA)/dbn; \
 	else echo 'SKIPPED: files of Databento; install the package databento-dbn to compare them'; fi

@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     targets::symbols_file::TARGET,
     targets::dbn::TARGET,
     targets::itch::TARGET,
+    targets::captures::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,

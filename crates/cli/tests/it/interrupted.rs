@@ -46,6 +46,30 @@ fn a_killed_import_resumes_exactly() {
     assert!(place.import(TRADES, &[&b]).bad(1).contains("imported into this stream before"));
 }
 
+/// The format is that of the packets; of the two lines each packet is imported once, also across a kill.
+#[test]
+fn a_killed_import_of_a_capture_resumes_exactly() {
+    const PACKETS: u32 = 200_000;
+    let place = Place::new();
+    let capture = place.capture(PACKETS);
+    let child = place.start(place.command("import --stream s").arg(&capture));
+    while place.messages("s") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "KILL");
+    assert_eq!(end(child).code, -1, "ended by the signal");
+    let written = place.messages("s");
+    assert!(written > 0 && written < u64::from(PACKETS), "{written}");
+    let objects = place.import("--json", &[&capture]).json();
+    let totals = objects.last().unwrap();
+    assert_eq!(totals["messages"], PACKETS);
+    assert!(totals["resumed"].as_u64().unwrap() >= written);
+    assert_eq!(place.messages("s"), u64::from(PACKETS));
+    let whole = Place::new();
+    whole.import("--format mdp3", &[&capture]).good();
+    assert_eq!(place.totals("s"), whole.totals("s"));
+}
+
 #[test]
 fn ctrl_c_keeps_the_messages_written() {
     let place = Place::new();

@@ -129,6 +129,40 @@ impl Place {
         self.zip(&format!("20131007_{symbol}_trade.zip"), &format!("20131007_{symbol}_Trade_Tick.csv"), &csv)
     }
 
+    /// A capture of CME with as many packets of a volume, each on both lines.
+    pub fn capture(&self, packets: u32) -> PathBuf {
+        let mut bytes = vec![0x4D, 0x3C, 0xB2, 0xA1, 2, 0, 4, 0];
+        bytes.extend([0u32, 0, 65_535, 1].map(u32::to_le_bytes).concat());
+        for line in 0..2 * packets {
+            let number = line / 2 + 1;
+            let nanos = 1_700_000_000_000_000_000 + u64::from(number) * 1_000;
+            let mut payload = number.to_le_bytes().to_vec();
+            payload.extend(nanos.to_le_bytes());
+            payload.extend([40u16, 11, 37, 1, 9].map(u16::to_le_bytes).concat());
+            payload.extend(nanos.to_le_bytes());
+            payload.extend([0x80, 0, 0, 16, 0, 1]);
+            payload.extend([number % 97, number % 50, number].map(u32::to_le_bytes).concat());
+            payload.extend([0; 4]);
+            let length = payload.len() as u16;
+            let mut frame = vec![0; 12];
+            frame.extend([8, 0, 0x45, 0]);
+            frame.extend((28 + length).to_be_bytes());
+            frame.extend([0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 224, 0, 31, 64, 0x38, 4]);
+            frame.extend((14_340 + (line % 2) as u16).to_be_bytes());
+            frame.extend((8 + length).to_be_bytes());
+            frame.extend([0, 0]);
+            frame.extend(payload);
+            let time = [(nanos / 1_000_000_000) as u32, (nanos % 1_000_000_000) as u32 + line % 2 * 300];
+            bytes.extend(
+                [time, [frame.len() as u32; 2]].as_flattened().iter().flat_map(|part| part.to_le_bytes()),
+            );
+            bytes.extend(frame);
+        }
+        let path = self.path("cme.pcap");
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
     /// A zip with one member.
     pub fn zip(&self, name: &str, member: &str, text: &str) -> PathBuf {
         let path = self.path(name);

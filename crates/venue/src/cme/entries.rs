@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::template::Message;
 use crate::error::BadRecord;
-use tapedb_market::{BidAsk, MarketByPrice, OrderAction, Side};
+use tapedb_market::{MarketByPrice, OrderAction, Side};
 use tapedb_schema::{Ascii, Timestamp};
 
 /// The bit of the last message of an event.
@@ -98,21 +98,7 @@ pub(super) fn level(entry: Block<'_>, common: Common, out: &mut MarketByPrice) -
     out.depth = entry.u8(24).and_then(|level| level.checked_sub(1)).map(u16::from);
     out.flags = common.flags(code, kind);
     set_common(common, instrument, out);
-    let orders = entry.i32(20).and_then(|orders| u32::try_from(orders).ok());
-    if let (Some(side), Some(orders)) = (side, orders) {
-        out.levels.push(one_level(side, out, orders));
-    }
     Ok(Made::Row(Some(instrument)))
-}
-
-/// The level of a change, with its number of orders.
-#[inline]
-pub(super) fn one_level(side: Side, change: &MarketByPrice, orders: u32) -> BidAsk {
-    let (price, size, orders) = (change.price, change.size, Some(orders));
-    match side {
-        Side::Bid => BidAsk { bid_price: price, bid_size: size, bid_orders: orders, ..BidAsk::default() },
-        Side::Ask => BidAsk { ask_price: price, ask_size: size, ask_orders: orders, ..BidAsk::default() },
-    }
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! Whole books, which are sent again and again for those who join late.
 
 use super::block::Block;
-use super::entries::{Common, Made, action, instrument, one_level, side, unknown_entry};
+use super::entries::{Common, Made, action, instrument, side, unknown_entry};
 use super::statistics::{kind, limit, of_state};
 use super::template::Message;
 use crate::error::BadRecord;
@@ -85,10 +85,6 @@ fn entry(entry: Block<'_>, instrument: u32, common: Common, out: &mut AnyRecord)
     record.flags = flags;
     let level = entry.i8(16).and_then(|level| u16::try_from(level).ok());
     record.depth = level.and_then(|level| level.checked_sub(1));
-    let orders = entry.i32(12).and_then(|orders| u32::try_from(orders).ok());
-    if let (Some(side), Some(orders)) = (side, orders) {
-        record.levels.push(one_level(side, record, orders));
-    }
     Ok(Made::Row(Some(instrument)))
 }
 

@@ -149,13 +149,14 @@ fn levels_of_both_price_scales_and_orders_of_them() {
     assert_eq!((first.action, first.side, first.depth), (Some(OrderAction::Add), Some(Side::Bid), Some(0)));
     assert_eq!((first.price, first.size, first.event_end), (decimal("4810.25"), decimal("12"), false));
     assert_eq!(first.flags, Some(0x30_00_80));
-    assert_eq!((first.levels[0].bid_orders, first.levels[0].ask_price), (Some(5), None));
+    // Levels would be the state of the whole book.
+    assert!(first.levels.is_empty());
     assert_eq!(
         (first.match_time, first.source_time),
         (Some(Timestamp(SENT as i64 - 9)), Some(Timestamp(SENT as i64)))
     );
     let implied = price(&rows[2]);
-    assert_eq!((implied.exchange.unwrap().as_str(), implied.levels.len()), ("IMPLIED", 0));
+    assert_eq!((implied.exchange.unwrap().as_str(), implied.depth), ("IMPLIED", Some(1)));
     let of_level = order(&rows[3]);
     assert_eq!((of_level.action, of_level.order_id), (OrderAction::Modify, Some(555)));
     assert_eq!((of_level.price, of_level.size), (decimal("4810.50"), decimal("3")));

@@ -2,7 +2,7 @@
 
 use crate::captures::{Capture, Numbers};
 use std::collections::BTreeMap;
-use tapedb_market::{BidAsk, MarketByPrice, Order, OrderAction, Side};
+use tapedb_market::{MarketByPrice, Order, OrderAction, Side};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 use tapedb_skipped::recorded_data;
 use tapedb_venue::{AnyRecord, Format, ImportOptions, Source, detect, discover};
@@ -71,12 +71,7 @@ fn message(numbers: &mut Numbers, sent: i64, number: u64) -> (Vec<u8>, Vec<(Stri
             entry.extend(7u32.to_le_bytes());
             entry.extend(orders.to_le_bytes());
             entry.extend([depth + 1, action, kind]);
-            let (price, size, orders) = (decimal(cents, -2), decimal(size.into(), 0), Some(orders as u32));
-            let none = BidAsk::default();
-            let level = match side {
-                Side::Bid => BidAsk { bid_price: price, bid_size: size, bid_orders: orders, ..none },
-                Side::Ask => BidAsk { ask_price: price, ask_size: size, ask_orders: orders, ..none },
-            };
+            let (price, size) = (decimal(cents, -2), decimal(size.into(), 0));
             MarketByPrice {
                 action: Some(action_of),
                 side: Some(side),
@@ -91,7 +86,6 @@ fn message(numbers: &mut Numbers, sent: i64, number: u64) -> (Vec<u8>, Vec<(Stri
                 source_time: Some(Timestamp(sent)),
                 instrument_id: Some(instrument.into()),
                 exchange,
-                levels: vec![level],
                 ..MarketByPrice::default()
             }
             .into()

@@ -86,11 +86,18 @@ fn message(index: usize) -> Vec<u8> {
 
 /// A capture whose packets have these payloads, each as long as its messages.
 fn capture(payloads: &[u8]) -> Vec<u8> {
+    let payloads = payloads.chunks(PAYLOAD_BYTES).map(|payload| {
+        let stated = payload.get(20..22).map_or(0, |length| u16::from_be_bytes([length[0], length[1]]));
+        payload[..payload.len().min(22 + usize::from(stated))].to_vec()
+    });
+    capture_of(&payloads.collect::<Vec<_>>())
+}
+
+/// A capture whose packets have these payloads.
+pub(super) fn capture_of(payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = vec![0x4D, 0x3C, 0xB2, 0xA1, 2, 0, 4, 0];
     bytes.extend([0u32, 0, 65_535, 1].map(u32::to_le_bytes).concat());
-    for payload in payloads.chunks(PAYLOAD_BYTES) {
-        let stated = payload.get(20..22).map_or(0, |length| u16::from_be_bytes([length[0], length[1]]));
-        let payload = &payload[..payload.len().min(22 + usize::from(stated))];
+    for payload in payloads {
         let mut frame = vec![0; 12];
         frame.extend([0x08, 0x00, 0x45, 0]);
         frame.extend((28 + payload.len() as u16).to_be_bytes());

@@ -3,6 +3,7 @@
 pub mod arrow_ipc;
 pub mod batch;
 pub mod batch_columns;
+pub mod captures;
 pub mod compiled_row;
 pub mod dbn;
 pub mod evolve;

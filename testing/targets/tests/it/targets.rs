@@ -156,6 +156,11 @@ fn itch() {
 }
 
 #[test]
+fn captures() {
+    fuzz("captures", RUNS_ON_DISK / 4);
+}
+
+#[test]
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }

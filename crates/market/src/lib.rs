@@ -3,6 +3,7 @@
 //! * [`records`]: a [`Package`] of [`Entry`]s (trade, level-1 quote, level-2 snapshot and update) and [`Bar`]s.
 //! * [`orders`]: an [`Order`] or [`MarketByPrice`] for each change, with what vendors report of it, and [`IntervalBar`]s.
 //! * [`instruments`]: [`Definition`], [`Status`], [`Statistic`], [`Imbalance`], [`SymbolMapping`].
+//! * [`tickers`]: a [`Ticker`] with best prices, last trade and figures of a day.
 //! * [`events`]: [`Gap`], [`Liquidation`], [`Funding`], [`Notice`].
 //! * [`book`]: a [`Book`] of one venue built from packages, on decimals; [`books`]: books on integers, by price and by order.
 //! * [`feed`] and [`bars`]: endless, deterministic, realistic data for tests and benchmarks.
@@ -18,6 +19,7 @@ pub mod instruments;
 pub mod orders;
 mod random;
 pub mod records;
+pub mod tickers;
 
 pub use book::Book;
 pub use books::*;
@@ -25,3 +27,4 @@ pub use events::*;
 pub use instruments::*;
 pub use orders::*;
 pub use records::*;
+pub use tickers::*;

@@ -72,6 +72,25 @@ pub(super) fn open_gzip(path: &Path) -> Result<Opened, ImportError> {
     Ok(Opened { reader, bytes_read })
 }
 
+/// Most of a text that is read to see what it is.
+const HEAD_BYTES: u64 = 4 << 10;
+
+/// The first bytes of a text, plain or gzipped; what cannot be unpacked is empty.
+pub(super) fn head(path: &Path) -> Result<Vec<u8>, ImportError> {
+    let mut file = open(path)?;
+    let mut head = Vec::new();
+    let read_error = |source| ImportError::Open { path: path.to_path_buf(), source };
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(read_error)?;
+    if !head.starts_with(&[0x1f, 0x8b]) {
+        return Ok(head);
+    }
+    file.rewind().map_err(read_error)?;
+    let mut unpacked = Vec::new();
+    // A damaged file is found when it is read.
+    let _ = MultiGzDecoder::new(BufReader::new(file)).take(HEAD_BYTES).read_to_end(&mut unpacked);
+    Ok(unpacked)
+}
+
 /// Opens a file that is not compressed.
 pub(super) fn open_plain(path: &Path) -> Result<Opened, ImportError> {
     let (counted, bytes_read) = counted(open(path)?);

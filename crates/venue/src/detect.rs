@@ -1,7 +1,8 @@
 //! Which format a file is of, by its name and its first bytes.
 
+use crate::container;
 use crate::databento::Magic;
-use crate::discover::{discover, is_named_as};
+use crate::discover::{begins_as, discover, is_named_as};
 use crate::error::ImportError;
 use crate::{Format, ImportOptions, cme, iex, nasdaq};
 use std::fs;
@@ -83,8 +84,15 @@ fn of_file(path: &Path) -> Result<Option<Format>, ImportError> {
         Magic::Other if nasdaq::is_captured(path) => Some(Format::Itch),
         Magic::Other if iex::is_captured(path) => Some(Format::Iex),
         Magic::Other if cme::is_captured(path) => Some(Format::Mdp3),
-        Magic::Other => named(path),
+        Magic::Other => begun(path)?.or_else(|| named(path)),
     })
+}
+
+/// The format that a text's first bytes state.
+fn begun(path: &Path) -> Result<Option<Format>, ImportError> {
+    let head = container::head(path)?;
+    let formats = [Format::Tardis, Format::CoinbaseSnapshot, Format::Capture];
+    Ok(formats.into_iter().find(|format| begins_as(*format, &head)))
 }
 
 /// The format that a file's name is of; of a zip file, the names of its members.
@@ -120,6 +128,30 @@ fn open_error(path: &Path, source: std::io::Error) -> ImportError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_lines_tell_the_format_whatever_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for (format, text) in [
+            (Format::Tardis, "exchange,symbol,timestamp,local_timestamp,id,side,price,amount\n"),
+            (Format::CoinbaseSnapshot, "{\"product\":\"BTC-USD\",\"level\":2,\"captured_at\""),
+            (Format::Capture, "wss://ws.kraken.com <-> 1618678132.368463\n"),
+        ] {
+            for name in ["day.txt", "usdm-btcusdt_20240808.gz"] {
+                let path = folder.path().join(name);
+                let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                std::io::Write::write_all(&mut packed, text.as_bytes()).unwrap();
+                let packed = packed.finish().unwrap();
+                fs::write(&path, if name.ends_with(".gz") { &packed } else { text.as_bytes() }).unwrap();
+                assert_eq!(detect(&[&path], &ImportOptions::default()).unwrap(), format);
+            }
+        }
+        let zip_of_bybit = folder.path().join("xrpusdt-ob500.data.zip");
+        let mut zip = zip::ZipWriter::new(fs::File::create(&zip_of_bybit).unwrap());
+        zip.start_file("2024-12-01_XRPUSDT_ob500.data", zip::write::SimpleFileOptions::default()).unwrap();
+        zip.finish().unwrap();
+        assert_eq!(detect(&[&zip_of_bybit], &ImportOptions::default()).unwrap(), Format::BybitOb);
+    }
 
     #[test]
     fn bytes_and_names_tell_the_format() {

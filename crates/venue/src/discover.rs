@@ -5,7 +5,10 @@ use super::error::ImportError;
 use super::format::Format;
 use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{algoseek, binance, cme, databento, futures, fx, iex, lobster, nasdaq, pcap};
+use super::{
+    algoseek, binance, bybit, capture, cme, coinbase, databento, futures, fx, iex, lobster, nasdaq, pcap,
+    tardis,
+};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,11 @@ enum Detail {
     Iex,
     /// As before.
     Mdp3,
+    /// Whether long numbers are rounded, as in the following.
+    Tardis(bool),
+    Bybit(bool),
+    Coinbase(bool),
+    Capture(capture::Capture),
 }
 
 impl SourceFile {
@@ -66,6 +74,7 @@ impl SourceFile {
             Detail::Futures(day) => day.start(),
             Detail::Itch(file) => file.start(),
             Detail::Iex | Detail::Mdp3 => Timestamp::MIN,
+            Detail::Tardis(_) | Detail::Bybit(_) | Detail::Coinbase(_) | Detail::Capture(_) => Timestamp::MIN,
         }
     }
 
@@ -84,15 +93,27 @@ impl SourceFile {
             Detail::Itch(file) => file.open(&self.path, self.bytes, self.on_bad_line),
             Detail::Iex => iex::open(&self.path, self.bytes, self.on_bad_line),
             Detail::Mdp3 => cme::open(&self.path, self.bytes, self.on_bad_line),
+            Detail::Tardis(round) => self.open_with(tardis::Parser::new(*round)),
+            Detail::Bybit(round) => self.open_with(bybit::Archive::new(*round)),
+            Detail::Capture(capture) => self.open_with(capture.parser()),
+            Detail::Coinbase(round) => {
+                let opened = self.unpacked()?;
+                let (path, bytes) = (self.path.clone(), self.bytes);
+                Ok(Box::new(coinbase::snapshot::SnapshotSource::new(opened, path, bytes, *round)))
+            }
+        }
+    }
+
+    fn unpacked(&self) -> Result<container::Opened, ImportError> {
+        match &self.member {
+            Some(member) => container::open_member(&self.path, member),
+            None if is_gzip(&self.path) => container::open_gzip(&self.path),
+            None => container::open_plain(&self.path),
         }
     }
 
     fn open_with<P: LineParser + 'static>(&self, parser: P) -> Result<Box<dyn Source>, ImportError> {
-        let opened = match &self.member {
-            Some(member) => container::open_member(&self.path, member)?,
-            None if is_gzip(&self.path) => container::open_gzip(&self.path)?,
-            None => container::open_plain(&self.path)?,
-        };
+        let opened = self.unpacked()?;
         let names = (self.path.clone(), self.member.as_ref().map(|member| member.name.clone()));
         Ok(Box::new(TextSource::new(parser, opened, names, self.bytes, self.on_bad_line)))
     }
@@ -177,7 +198,35 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
         Format::Iex => pcap::is_capture_named(path) && iex::is_captured(path),
         Format::Mdp3 => pcap::is_capture_named(path) && cme::is_captured(path),
         Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
+        Format::Tardis => tardis::is_named_so(&name),
+        Format::BybitOb => name.ends_with(".data.zip") || bybit::Archive::is_named_so(&name),
+        Format::CoinbaseSnapshot => coinbase::snapshot::is_named_so(&name),
+        Format::Capture => capture::Capture::is_named_so(path),
     }
+}
+
+/// Whether a text with these first bytes is one of the format; `false` for formats whose texts do not show it.
+pub(super) fn begins_as(format: Format, head: &[u8]) -> bool {
+    match format {
+        Format::Tardis => tardis::begins_so(head),
+        Format::CoinbaseSnapshot => coinbase::snapshot::begins_so(head),
+        Format::Capture => capture::Capture::begins_so(head),
+        _ => false,
+    }
+}
+
+/// What is to be known of a text that is recognised by its first bytes, or of a capture by its venue's name.
+fn begun(format: Format, path: &Path, options: &ImportOptions) -> Result<Option<Detail>, ImportError> {
+    let begins = begins_as(format, &container::head(path)?);
+    let round = options.round_numbers;
+    Ok(match format {
+        Format::Tardis if begins => Some(Detail::Tardis(round)),
+        Format::CoinbaseSnapshot if begins => Some(Detail::Coinbase(round)),
+        Format::Capture if begins || capture::Capture::is_named_so(path) => {
+            Some(Detail::Capture(capture::Capture::of_path(path, options)))
+        }
+        _ => None,
+    })
 }
 
 /// Adds the file, or those members of a zip that are of the format: none if it is of another.
@@ -212,6 +261,17 @@ fn add_file(
         }
         Format::Iex if iex::is_captured(path) => add(None, metadata(path)?.len(), Detail::Iex),
         Format::Mdp3 if cme::is_captured(path) => add(None, metadata(path)?.len(), Detail::Mdp3),
+        Format::Tardis | Format::CoinbaseSnapshot | Format::Capture => {
+            if let Some(detail) = begun(format, path, options)? {
+                add(None, metadata(path)?.len(), detail);
+            }
+        }
+        Format::BybitOb if !is_zip(path) => {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if bybit::Archive::is_named_so(name) {
+                add(None, metadata(path)?.len(), Detail::Bybit(options.round_numbers));
+            }
+        }
         Format::FxTicks if gzip => {
             add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
         }
@@ -220,7 +280,7 @@ fn add_file(
                 add(None, metadata(path)?.len(), Detail::Lobster(day));
             }
         }
-        Format::UsEquityTicks | Format::FxTicks | Format::FuturesTicks if !gzip => {
+        Format::UsEquityTicks | Format::FxTicks | Format::FuturesTicks | Format::BybitOb if !gzip => {
             for member in container::members(path)? {
                 if let Some(detail) = member_detail(format, path, &member.name, options)? {
                     add(Some(member.clone()), member.compressed_bytes, detail);
@@ -242,10 +302,13 @@ fn member_detail(
         Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
         Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
-        Format::BinanceRawWs | Format::Dbn | Format::Lobster | Format::Itch | Format::Iex | Format::Mdp3 => {
-            None
-        }
+        Format::BybitOb => bybit::Archive::is_named_so(name).then_some(Detail::Bybit(options.round_numbers)),
+        _ => None,
     })
+}
+
+fn is_zip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
 }
 
 fn is_gzip(path: &Path) -> bool {

@@ -1,12 +1,14 @@
 //! The formats that can be read.
 
-use crate::{algoseek, binance, cme, databento, futures, fx, iex, lobster, nasdaq};
+use crate::{
+    algoseek, binance, bybit, capture, cme, coinbase, databento, futures, fx, iex, lobster, nasdaq, tardis,
+};
 use std::fmt;
 use std::str::FromStr;
 use tapedb_codec::SchemaBuilder;
 use tapedb_market::{
     Definition, Gap, Imbalance, IntervalBar, MarkPrice, MarketByPrice, Notice, Order, Package, Statistic,
-    Status, SymbolMapping, TradeCondition,
+    Status, SymbolMapping, Ticker, TradeCondition,
 };
 use tapedb_schema::Schema;
 
@@ -31,11 +33,19 @@ pub enum Format {
     Iex,
     /// `mdp3`: CME's MDP 3.0, captures.
     Mdp3,
+    /// `tardis`: CSV of Tardis.dev.
+    Tardis,
+    /// `bybit-ob`: books of Bybit's archive, JSON lines.
+    BybitOb,
+    /// `coinbase-snapshot`: books of Coinbase, one JSON object a file.
+    CoinbaseSnapshot,
+    /// `capture`: frames of crypto venues as they were received, with their times of receipt.
+    Capture,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::UsEquityTicks,
         Self::FxTicks,
         Self::BinanceRawWs,
@@ -45,6 +55,10 @@ impl Format {
         Self::Itch,
         Self::Iex,
         Self::Mdp3,
+        Self::Tardis,
+        Self::BybitOb,
+        Self::CoinbaseSnapshot,
+        Self::Capture,
     ];
 
     /// The name, as in commands.
@@ -59,6 +73,10 @@ impl Format {
             Self::Itch => "itch",
             Self::Iex => "iex",
             Self::Mdp3 => "mdp3",
+            Self::Tardis => "tardis",
+            Self::BybitOb => "bybit-ob",
+            Self::CoinbaseSnapshot => "coinbase-snapshot",
+            Self::Capture => "capture",
         }
     }
 
@@ -87,6 +105,15 @@ impl Format {
                 let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
                 records.with::<Gap>().finish()
             }
+            Self::Tardis | Self::BybitOb => {
+                records.with::<Package>().with::<MarketByPrice>().with::<Gap>().finish()
+            }
+            Self::CoinbaseSnapshot => records.with::<Package>().with::<Order>().finish(),
+            Self::Capture => {
+                let records = records.with::<Package>().with::<MarketByPrice>().with::<TradeCondition>();
+                let records = records.with::<Ticker>().with::<IntervalBar>().with::<MarkPrice>();
+                records.with::<Gap>().with::<Notice>().finish()
+            }
             Self::Dbn => {
                 let records = records.with::<Order>().with::<MarketByPrice>().with::<IntervalBar>();
                 let records = records.with::<Definition>().with::<Status>().with::<Statistic>();
@@ -107,6 +134,10 @@ impl Format {
             Self::Itch => nasdaq::LOOKED_FOR,
             Self::Iex => iex::LOOKED_FOR,
             Self::Mdp3 => cme::LOOKED_FOR,
+            Self::Tardis => tardis::LOOKED_FOR,
+            Self::BybitOb => bybit::LOOKED_FOR,
+            Self::CoinbaseSnapshot => coinbase::snapshot::LOOKED_FOR,
+            Self::Capture => capture::LOOKED_FOR,
         }
     }
 }

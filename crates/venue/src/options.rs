@@ -30,6 +30,9 @@ pub struct ImportOptions {
     pub fx_utc_offset_seconds: Option<i32>,
     /// Symbol of the FX quotes; default: by the file's or member's name.
     pub fx_symbol: Option<String>,
+    /// Round numbers of more than 16 digits to the nearest of 16, in captures and files of crypto venues, and count them; else they are
+    /// bad lines.
+    pub round_numbers: bool,
     /// Unit of the times of receipt in captures, since 1970; default: by their size.
     pub receive_time_unit: Option<TimeUnit>,
 }

@@ -3,7 +3,7 @@
 use tapedb_codec::{Record, encode};
 use tapedb_market::{
     Definition, Funding, Gap, Imbalance, IntervalBar, Liquidation, MarkPrice, MarketByPrice, Notice, Order,
-    Package, Statistic, Status, SymbolMapping, TradeCondition,
+    Package, Statistic, Status, SymbolMapping, Ticker, TradeCondition,
 };
 
 /// Something to do with a record of any type.
@@ -65,6 +65,7 @@ records! {
     Gap: "A gap.",
     Liquidation: "A liquidation.",
     Funding: "A funding rate.",
+    Ticker: "Best prices, last trade and figures of a day.",
 }
 
 impl Default for AnyRecord {

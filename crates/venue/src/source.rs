@@ -41,6 +41,18 @@ pub struct Counters {
     pub bad_lines: u64,
     /// Lines of a kind that is not imported, skipped, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
     pub unknown_kinds: BTreeMap<String, u64>,
+    /// Frames that are no data, such as heartbeats, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
+    pub control_kinds: BTreeMap<String, u64>,
+    /// Numbers of more than 16 digits that were rounded.
+    pub rounded_numbers: u64,
+    /// Changes whose sequence number or checksum has shown that nothing is missing before them.
+    pub checks_passed: u64,
+    /// Changes whose sequence number or checksum has shown that something is missing.
+    pub checks_failed: u64,
+    /// Changes that nothing can prove to be complete: neither clean nor known to be broken.
+    pub unverifiable: u64,
+    /// Messages [`Gap`](tapedb_market::Gap) among the rows.
+    pub gaps: u64,
     /// Units that times of receipt seem to have, by their size, where these are not the format's.
     pub guessed_units: BTreeSet<&'static str>,
 }
@@ -53,14 +65,30 @@ impl Counters {
         for (kind, count) in &other.unknown_kinds {
             self.add_unknown(kind.clone(), *count);
         }
+        for (kind, count) in &other.control_kinds {
+            self.add_control(kind.clone(), *count);
+        }
+        self.rounded_numbers += other.rounded_numbers;
+        self.checks_passed += other.checks_passed;
+        self.checks_failed += other.checks_failed;
+        self.unverifiable += other.unverifiable;
+        self.gaps += other.gaps;
         self.guessed_units.extend(&other.guessed_units);
     }
 
     pub(super) fn add_unknown(&mut self, kind: String, count: u64) {
-        let full = self.unknown_kinds.len() >= MAX_UNKNOWN_KINDS && !self.unknown_kinds.contains_key(&kind);
-        let kind = if full { "other".to_string() } else { kind };
-        *self.unknown_kinds.entry(kind).or_default() += count;
+        add_kind(&mut self.unknown_kinds, kind, count);
     }
+
+    pub(super) fn add_control(&mut self, kind: String, count: u64) {
+        add_kind(&mut self.control_kinds, kind, count);
+    }
+}
+
+fn add_kind(kinds: &mut BTreeMap<String, u64>, kind: String, count: u64) {
+    let full = kinds.len() >= MAX_UNKNOWN_KINDS && !kinds.contains_key(&kind);
+    let kind = if full { "other".to_string() } else { kind };
+    *kinds.entry(kind).or_default() += count;
 }
 
 /// Rows of one file in the order of the file. A line whose row no stream could hold is a bad line.
@@ -87,6 +115,17 @@ pub(super) trait LineParser: Send {
     /// Symbol of the last row.
     fn symbol(&self) -> &str;
 
+    /// Replaces `out` by the next row of the lines so far, if they have more than [`Parsed`] says. A stream can hold it.
+    fn queued(&mut self, _out: &mut AnyRecord) -> Option<Timestamp> {
+        None
+    }
+
+    /// The file has ended: what was held back, to see what follows, is queued.
+    fn finish(&mut self) {}
+
+    /// Adds what was counted since it was last called.
+    fn count(&mut self, _counters: &mut Counters) {}
+
     /// The unit in which times were taken to be, for their size, where it is not the format's.
     fn guessed_unit(&self) -> Option<TimeUnit> {
         None
@@ -101,6 +140,8 @@ pub(super) enum Parsed {
     Both(Timestamp, AnyRecord),
     /// Something that is not imported, by the name of its kind.
     Unknown(String),
+    /// Any number of rows, which [`LineParser::queued`] gives.
+    Queued,
 }
 
 pub(super) struct TextSource<P> {
@@ -114,6 +155,8 @@ pub(super) struct TextSource<P> {
     counters: Counters,
     /// The row directly after the returned one, if the line had both.
     after: Option<(Timestamp, AnyRecord)>,
+    /// There are no more lines.
+    finished: bool,
     ended: bool,
 }
 
@@ -134,6 +177,7 @@ impl<P: LineParser> TextSource<P> {
             on_bad_line,
             counters: Counters::default(),
             after: None,
+            finished: false,
             ended: false,
         }
     }
@@ -145,13 +189,21 @@ impl<P: LineParser> TextSource<P> {
             return Ok(Some(time));
         }
         loop {
+            if let Some(time) = self.parser.queued(out) {
+                return Ok(Some(time));
+            }
             let line = match self.lines.next() {
                 Ok(line) => line,
                 Err(source) => return Err(ImportError::Read { place: self.place.clone(), source }),
             };
             self.place.line += u64::from(line != Line::End);
             let (text, bad) = match line {
-                Line::End => return Ok(None),
+                Line::End if self.finished => return Ok(None),
+                Line::End => {
+                    self.finished = true;
+                    self.parser.finish();
+                    continue;
+                }
                 Line::TooLong(text) => {
                     (text, BadLine::new(0, format!("a line of at most {MAX_LINE_BYTES} bytes")))
                 }
@@ -163,6 +215,10 @@ impl<P: LineParser> TextSource<P> {
                     }
                     Ok(Parsed::Unknown(kind)) => {
                         self.counters.add_unknown(kind, 1);
+                        continue;
+                    }
+                    Ok(Parsed::Queued) => {
+                        self.parser.count(&mut self.counters);
                         continue;
                     }
                     Err(bad) => (text, bad),
@@ -208,7 +264,7 @@ impl<P: LineParser> Source for TextSource<P> {
 #[inline]
 fn parse(parser: &mut impl LineParser, line: &[u8], out: &mut AnyRecord) -> Result<Parsed, BadLine> {
     let parsed = parser.parse(line, out)?;
-    if !matches!(parsed, Parsed::Unknown(_)) {
+    if !matches!(parsed, Parsed::Unknown(_) | Parsed::Queued) {
         if !is_symbol(parser.symbol()) {
             return Err(BadLine::anywhere(format!("a symbol of 1 to {MAX_SYMBOL_BYTES} bytes")));
         }
@@ -226,7 +282,7 @@ pub(super) fn is_symbol(text: &str) -> bool {
 
 /// Whether a package's body is within the limit; only a large one is encoded to see.
 #[inline]
-fn fits_a_message(record: &AnyRecord) -> bool {
+pub(super) fn fits_a_message(record: &AnyRecord) -> bool {
     if record.as_package().is_none_or(|package| package.entries.len() < MAX_MESSAGE_BYTES / ENTRY_BYTES_MAX) {
         return true;
     }

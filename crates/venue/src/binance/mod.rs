@@ -19,9 +19,12 @@
 //! first time of a file one from 1973 on, which is never more than one unit; the lines after it must fit. In the same way the
 //! venue's own times are milliseconds or microseconds, each by its size.
 
+mod capture;
 mod frames;
 #[cfg(test)]
 mod tests;
+
+pub(super) use capture::CaptureFrames;
 
 use super::clock;
 use super::clock::DayClock;

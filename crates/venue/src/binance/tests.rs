@@ -20,6 +20,7 @@ fn parse(parser: &mut Parser, json: &str) -> Result<Package, String> {
         }
         Ok(Parsed::Both(_, row)) => Err(format!("{row:?}")),
         Ok(Parsed::Unknown(kind)) => Err(format!("unknown {kind}")),
+        Ok(Parsed::Queued) => Err("queued".into()),
         Err(bad) => Err(format!("{:?} {}", bad.column, bad.expected)),
     }
 }

@@ -155,7 +155,7 @@ mod tests {
         match day.parser().parse(line.as_bytes(), &mut record)? {
             Parsed::Row(time) => Ok((time.to_string(), record)),
             Parsed::Unknown(kind) => Ok((kind, record)),
-            Parsed::Both(..) => panic!("two rows"),
+            Parsed::Both(..) | Parsed::Queued => panic!("several rows"),
         }
     }
 

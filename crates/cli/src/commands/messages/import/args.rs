@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     pub stream: Option<String>,
 
-    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), kdb-log
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), tardis (CSV), bybit-ob (JSON lines), coinbase-snapshot (JSON), capture (frames of crypto venues), kdb-log
     /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date).
     #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
     ///
@@ -83,7 +83,12 @@ pub struct Args {
     #[arg(long, value_name = "SYMBOL")]
     pub fx_symbol: Option<String>,
 
-    /// Unit of the receive times in captures (binance-raw-ws): s, ms, us or ns since 1970 [default: the unit in which the first time
+    /// Round numbers of more than 16 digits to the nearest of 16, and count them; without it they are bad lines. In captures and
+    /// files of crypto venues.
+    #[arg(long)]
+    pub round_numbers: bool,
+
+    /// Unit of the receive times in captures (binance-raw-ws, capture): s, ms, us or ns since 1970 [default: the unit in which the first time
     /// of a file is not before 1973].
     #[arg(long, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,

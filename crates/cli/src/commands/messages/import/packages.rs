@@ -6,7 +6,7 @@ use super::home::Home;
 use super::identity::Identity;
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::report::{FileReport, Outcome, print};
+use super::report::{Checks, FileReport, Outcome, print};
 use super::transfer::{Transfer, stop};
 use crate::args::open_stream;
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ fn options_of(args: &Args) -> ImportOptions {
         fx_utc_offset_seconds: args.fx_utc_offset_seconds,
         fx_symbol: args.fx_symbol.clone(),
         receive_time_unit: args.time_unit,
+        round_numbers: args.round_numbers,
     }
 }
 
@@ -174,11 +175,15 @@ fn transfer(
     bookkeeper.begin()?;
     transfer.finish()?;
     bookkeeper.end(messages.iter().sum())?;
-    let Counters { bad_lines, unknown_kinds: mut ignored, guessed_units, .. } = merge.counters();
+    let counters = merge.counters();
+    let checks = Checks::of(&counters);
+    let Counters { bad_lines, unknown_kinds: mut ignored, control_kinds: control, guessed_units, .. } =
+        counters;
     ignored.extend(refused);
     let seconds = start.elapsed().as_secs_f64();
     let guessed_units = guessed_units.into_iter().collect();
-    Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, guessed_units, seconds })
+    let found = transfer.found;
+    Ok(Outcome { messages, found, bad_lines, ignored, control, checks, guessed_units, seconds })
 }
 
 /// Moves all messages; counts them by source, and those whose record type the stream does not have.

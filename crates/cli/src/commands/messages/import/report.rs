@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tapedb_terminal::{Failure, Ui, ui};
+use tapedb_venue::Counters;
 
 /// Result of a transfer.
 #[derive(Default)]
@@ -12,8 +13,56 @@ pub struct Outcome {
     pub found: u64,
     pub bad_lines: u64,
     pub ignored: BTreeMap<String, u64>,
+    /// Frames that are no data, by kind.
+    pub control: BTreeMap<String, u64>,
+    pub checks: Checks,
     pub guessed_units: Vec<&'static str>,
     pub seconds: f64,
+}
+
+/// What venues' own sequence numbers and checksums have shown.
+#[derive(Serialize, Default, Clone, Debug, PartialEq)]
+pub struct Checks {
+    passed: u64,
+    failed: u64,
+    /// Changes that nothing can prove to be complete.
+    unverifiable: u64,
+    gaps: u64,
+    rounded_numbers: u64,
+}
+
+impl Checks {
+    pub fn of(counters: &Counters) -> Self {
+        Self {
+            passed: counters.checks_passed,
+            failed: counters.checks_failed,
+            unverifiable: counters.unverifiable,
+            gaps: counters.gaps,
+            rounded_numbers: counters.rounded_numbers,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if self.passed + self.failed + self.unverifiable > 0 {
+            text.push_str(&format!(
+                "sequences and checksums: {} changes passed, {} failed, {} cannot be verified; {} gaps\n",
+                ui::thousands(self.passed),
+                ui::thousands(self.failed),
+                ui::thousands(self.unverifiable),
+                ui::thousands(self.gaps)
+            ));
+        }
+        if self.rounded_numbers > 0 {
+            let count = ui::thousands(self.rounded_numbers);
+            text.push_str(&format!("{count} numbers of more than 16 digits were rounded\n"));
+        }
+        text
+    }
 }
 
 /// The result for one file.
@@ -35,6 +84,11 @@ struct Totals {
     resumed: u64,
     bad_lines: u64,
     ignored: BTreeMap<String, u64>,
+    /// Frames that are no data, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    control: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Checks::is_none")]
+    checks: Checks,
     /// Assumed units of receive times that are not nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guessed_units: Vec<&'static str>,
@@ -52,6 +106,8 @@ pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> 
         resumed: outcome.found,
         bad_lines: outcome.bad_lines,
         ignored: outcome.ignored.clone(),
+        control: outcome.control.clone(),
+        checks: outcome.checks.clone(),
         guessed_units: outcome.guessed_units.clone(),
         seconds: outcome.seconds,
         messages_per_second: ui::per_second(messages, outcome.seconds),
@@ -90,6 +146,11 @@ impl Totals {
         }
         if self.bad_lines > 0 {
             text.push_str(&format!("{} bad lines skipped\n", ui::thousands(self.bad_lines)));
+        }
+        text.push_str(&self.checks.text());
+        if !self.control.is_empty() {
+            let count = ui::thousands(self.control.values().sum());
+            text.push_str(&format!("{count} frames were no data: heartbeats, subscriptions and others\n"));
         }
         for unit in &self.guessed_units {
             text.push_str(&format!("receive times were assumed to be {unit}, by their size\n"));

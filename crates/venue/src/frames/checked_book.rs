@@ -1,0 +1,166 @@
+//! A book of texts, over which venues compute checksums: over digits as they were sent.
+//!
+//! Always true: the book is what the venue's was after the last change, if `state` is `Whole`; checks are made only then.
+
+use super::messages::{Messages, is_zero};
+use super::scalar::Scalar;
+use crate::fields::BadLine;
+use flate2::Crc;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use tapedb_market::{Gap, GapCause, Side};
+use tapedb_schema::{Decimal64, Timestamp};
+
+/// Most levels of a side: venues' books have at most some ten thousand.
+const LEVELS_MAX: usize = 1 << 18;
+
+/// A price as a key, by number.
+struct Price(Decimal64);
+
+impl Ord for Price {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.numeric_cmp(&other.0).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Price {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Price {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Price {}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum State {
+    /// There was no snapshot yet.
+    #[default]
+    None,
+    Whole,
+    /// A check failed: nothing can be verified until the next snapshot.
+    Broken,
+}
+
+type Levels = BTreeMap<Price, (Box<str>, Box<str>)>;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CheckedBook {
+    bids: Levels,
+    asks: Levels,
+    state: State,
+    /// When the last check passed.
+    good: Option<Timestamp>,
+}
+
+impl CheckedBook {
+    /// Begins with a snapshot.
+    pub(crate) fn begin(&mut self) {
+        *self = Self { state: State::Whole, ..Self::default() };
+    }
+
+    /// Whatever was missed, the book is not the venue's any more.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Sets a level, or removes it at size 0; one that is not there is removed without effect.
+    pub(crate) fn set(
+        &mut self,
+        side: Side,
+        price: Scalar<'_>,
+        size: Scalar<'_>,
+        out: &mut Messages,
+    ) -> Result<(), BadLine> {
+        let (key, number) = (Price(out.decimal(price)?), out.decimal(size)?);
+        let levels = self.side(side);
+        if is_zero(number) {
+            levels.remove(&key);
+        } else {
+            // The text of a price may change, so it does not stay with the key.
+            levels.insert(key, (price.0.into(), size.0.into()));
+            if levels.len() > LEVELS_MAX {
+                return Err(out.bad(price.0, format!("a book of at most {LEVELS_MAX} levels a side")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what lies behind so many best levels, as the venue does.
+    pub(crate) fn truncate(&mut self, depth: usize) {
+        while self.bids.len() > depth {
+            self.bids.pop_first();
+        }
+        while self.asks.len() > depth {
+            self.asks.pop_last();
+        }
+    }
+
+    /// Compares checksums, and adds a gap at the first that differs.
+    pub(crate) fn check(
+        &mut self,
+        symbol: &str,
+        (stated, computed): (i64, i64),
+        out: &mut Messages,
+    ) -> Result<(), BadLine> {
+        if self.state != State::Whole {
+            out.unverifiable();
+            return Ok(());
+        }
+        out.checked(stated == computed);
+        if stated == computed {
+            self.good = Some(out.received());
+            return Ok(());
+        }
+        self.state = State::Broken;
+        let gap = Gap {
+            cause: GapCause::FailedChecksum,
+            from: self.good,
+            verifiable: true,
+            detail: Some(format!("the venue's checksum is {stated}, that of the book is {computed}")),
+            ..Gap::default()
+        };
+        out.gap(symbol, gap)
+    }
+
+    /// CRC-32 of the best ten asks, then bids: digits of price and size without point and leading zeros (Kraken).
+    pub(crate) fn digits(&self) -> i64 {
+        let mut crc = Crc::new();
+        for (price, size) in self.asks.values().take(10).chain(self.bids.values().rev().take(10)) {
+            for text in [price, size] {
+                let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+                crc.update(digits.trim_start_matches('0').as_bytes());
+            }
+        }
+        i64::from(crc.sum())
+    }
+
+    /// Signed CRC-32 of the best 25 bids and asks in turn, `price:size` each, separated by colons (OKX, Bitget).
+    pub(crate) fn in_turn(&self) -> i64 {
+        let (mut bids, mut asks) = (self.bids.values().rev().take(25), self.asks.values().take(25));
+        let mut parts = Vec::with_capacity(50);
+        loop {
+            let (bid, ask) = (bids.next(), asks.next());
+            if bid.is_none() && ask.is_none() {
+                break;
+            }
+            parts.extend(bid.into_iter().chain(ask).map(|(price, size)| format!("{price}:{size}")));
+        }
+        let mut crc = Crc::new();
+        crc.update(parts.join(":").as_bytes());
+        i64::from(crc.sum() as i32)
+    }
+
+    fn side(&mut self, side: Side) -> &mut Levels {
+        match side {
+            Side::Bid => &mut self.bids,
+            Side::Ask => &mut self.asks,
+        }
+    }
+}

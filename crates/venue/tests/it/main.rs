@@ -2,6 +2,7 @@
 
 mod books;
 mod captures;
+mod crypto;
 #[cfg(feature = "zstd")]
 mod dbn_data;
 mod iex;

@@ -35,6 +35,10 @@ pub struct ReadOptions {
     pub decimals_of: BTreeMap<String, Decimals>,
     /// The fields to read, in this order; `None`: all. Others are not decoded.
     pub fields: Option<Vec<String>>,
+    /// Without the column `time`.
+    pub without_times: bool,
+    /// Without the column `symbol`.
+    pub without_symbols: bool,
     /// With the column `sequence`, and `space` where a stream has several.
     pub sequences: bool,
     /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block. Every setting of a
@@ -73,7 +77,7 @@ fn check(decimals: Decimals, record: &str) -> Result<(), Error> {
 
 /// Record batches of the messages of one record type, each of 1 to [`BATCH_ROWS_MAX`] rows.
 ///
-/// The first columns are `time` and `symbol`, then `sequence` and `space` if they are asked for, and `stream` where several streams
+/// The first columns are `time` and `symbol`, unless they are left out, then `sequence` and `space` if they are asked for, and `stream` where several streams
 /// are read; then the fields. Where the record type has a field of such a name, the column has that of
 /// [`header_column`](crate::header_column). After an error the next call continues as [`ColumnCursor::next`] does.
 ///
@@ -227,7 +231,15 @@ impl BatchReader {
         let Some(chunk) = next(&mut self.cursor)? else { return Ok(None) };
         let rows_before = self.rows;
         self.rows += chunk.len();
-        let mut columns = header(chunk, self.with_spaces, &mut self.names, self.streams.as_mut())?;
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        if !self.options.without_times {
+            let times = TimestampNanosecondArray::from(chunk.times().to_vec()).with_timezone(ZONE);
+            columns.push(Arc::new(times) as ArrayRef);
+        }
+        if !self.options.without_symbols {
+            columns.push(symbols(chunk, &mut self.names)?);
+        }
+        push_header(&mut columns, chunk, self.with_spaces, self.streams.as_mut())?;
         let level = Level::of_messages(chunk.len());
         for node in &self.tree.nodes {
             let (decimals, shared) = (self.options.decimals_in(&node.name), &mut self.shared);
@@ -282,8 +294,13 @@ fn schema_of(streams: &[Stream], tree: &Tree, options: &ReadOptions) -> SchemaRe
     let schema = streams.first().map(|stream| stream.layouts().schema());
     let found = schema.and_then(|schema| schema.records.get(usize::from(tree.type_id)));
     let name = |name: &str| found.map_or_else(|| name.into(), |found| header_column(found, name));
-    let mut header =
-        vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
+    let mut header = Vec::new();
+    if !options.without_times {
+        header.push(Field::new(TIME, types::timestamp(), false));
+    }
+    if !options.without_symbols {
+        header.push(Field::new(SYMBOL, types::dictionary(), false));
+    }
     if options.sequences {
         header.push(Field::new(name(SEQUENCE), DataType::UInt64, false));
     }
@@ -297,21 +314,14 @@ fn schema_of(streams: &[Stream], tree: &Tree, options: &ReadOptions) -> SchemaRe
     Arc::new(Schema::new(header.into_iter().map(Arc::new).chain(fields).collect::<Vec<_>>()))
 }
 
-/// The columns of the messages' headers.
-fn header(
-    chunk: Chunk<'_>,
-    with_spaces: bool,
-    names: &mut Dictionary,
-    streams: Option<&mut Dictionary>,
-) -> Result<Vec<ArrayRef>, Error> {
-    let rows = chunk.len();
-    let times = TimestampNanosecondArray::from(chunk.times().to_vec()).with_timezone(ZONE);
+/// The column of the messages' symbols.
+fn symbols(chunk: Chunk<'_>, names: &mut Dictionary) -> Result<ArrayRef, Error> {
     let keys = match chunk.symbol_of_rows() {
         Some(symbols) => {
             symbols.iter().map(|symbol| names.key_of_number(*symbol, || chunk.symbol(*symbol))).collect()
         }
         None => {
-            let mut keys = Vec::with_capacity(rows);
+            let mut keys = Vec::with_capacity(chunk.len());
             for run in chunk.symbols() {
                 let key = names.key_of_number(run.symbol, || chunk.symbol(run.symbol));
                 keys.resize(run.end as usize, key);
@@ -319,7 +329,16 @@ fn header(
             keys
         }
     };
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(times), dictionary(keys, None, names.values())?];
+    dictionary(keys, None, names.values())
+}
+
+/// Adds the other columns of the messages' headers.
+fn push_header(
+    columns: &mut Vec<ArrayRef>,
+    chunk: Chunk<'_>,
+    with_spaces: bool,
+    streams: Option<&mut Dictionary>,
+) -> Result<(), Error> {
     if let Some(sequences) = chunk.sequences() {
         columns.push(Arc::new(UInt64Array::from(sequences.to_vec())));
     }
@@ -330,7 +349,7 @@ fn header(
         let keys = by_space(chunk, |run| streams.key(run.stream));
         columns.push(dictionary(keys, None, streams.values())?);
     }
-    Ok(columns)
+    Ok(())
 }
 
 /// A value for each row, which is the same for all rows of a space.

@@ -6,11 +6,10 @@ use crate::table::{Column, Table};
 use crate::wanted::{TimeOrder, Wanted};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
-    make_view,
 };
-use datafusion::arrow::buffer::{Buffer, ScalarBuffer};
+use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef, TimestampNanosecondType, UInt64Type};
+use datafusion::arrow::datatypes::{Int32Type, SchemaRef, TimestampNanosecondType, UInt64Type};
 use datafusion::error::Result;
 use std::sync::Arc;
 use tapedb_arrow::{BatchReader, ReadOptions};
@@ -50,7 +49,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
-        let picked = places.iter().zip(&mut columns).map(pick).collect();
+        let picked = places.iter().zip(&mut columns).map(pick).collect::<Result<_>>()?;
         if !give(batch_of(reading, picked, batch.num_rows())?) {
             break;
         }
@@ -73,7 +72,7 @@ fn read_records(reading: &Reading, place: &Place, mut give: impl FnMut(RecordBat
                 Column::Entry => Arc::new(entries.numbers.clone()),
                 _ => take(batch.column(*at), &entries.messages, None)?,
             };
-            picked.push(views.of(&column));
+            picked.push(views.of(&column)?);
         }
         let rows = entries.len();
         let all = batch_of(reading, picked, rows)?;
@@ -139,7 +138,7 @@ pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
-        let picked = places.iter().zip(&mut columns).map(pick).collect();
+        let picked = places.iter().zip(&mut columns).map(pick).collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let symbols = batch.column(1).as_dictionary::<Int32Type>();
         let rows = BySymbol {
@@ -158,25 +157,30 @@ pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -
 }
 
 /// A reader, and the place of each column of the scan among its columns.
-fn open(reading: &Reading, with_sequences: bool) -> Result<(BatchReader, Vec<usize>), Error> {
+fn open(reading: &Reading, by_symbol: bool) -> Result<(BatchReader, Vec<usize>), Error> {
     let Reading { table, wanted, projection, order, limit, .. } = reading;
     let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
-    let sequences = with_sequences || has(&Column::Sequence) || has(&Column::Space);
-    let with_spaces = sequences && table.open.stream.spaces() > 1;
+    let sequences = by_symbol || has(&Column::Sequence) || has(&Column::Space);
+    let header = [
+        (Column::Time, by_symbol || has(&Column::Time)),
+        (Column::Symbol, by_symbol || has(&Column::Symbol)),
+        (Column::Sequence, sequences),
+        (Column::Space, sequences && table.open.stream.spaces() > 1),
+    ];
+    let is_read = |wanted: &Column| header.iter().any(|(column, is_read)| column == wanted && *is_read);
+    let header: Vec<&Column> =
+        header.iter().filter(|(_, is_read)| *is_read).map(|(column, _)| column).collect();
     let mut fields = Vec::new();
     let mut places = Vec::with_capacity(projection.len());
     for column in projection {
         places.push(match table.column(*column) {
-            Column::Time => 0,
-            Column::Symbol => 1,
-            Column::Sequence => 2,
-            Column::Space => 3,
             // They come out of the field that has the records, which is read last.
             Column::Nested(_) | Column::Entry => usize::MAX,
             Column::Field => {
                 fields.push(table.schema().field(*column).name().clone());
-                2 + usize::from(sequences) + usize::from(with_spaces) + fields.len() - 1
+                header.len() + fields.len() - 1
             }
+            of_header => header.iter().position(|column| *column == of_header).unwrap_or(usize::MAX),
         });
     }
     fields.extend(table.place.as_ref().map(|place| place.field.clone()));
@@ -189,6 +193,8 @@ fn open(reading: &Reading, with_sequences: bool) -> Result<(BatchReader, Vec<usi
         decimals: table.open.options.decimals,
         fields: Some(fields),
         sequences,
+        without_times: !is_read(&Column::Time),
+        without_symbols: !is_read(&Column::Symbol),
         in_time_order: *order != TimeOrder::None || reading.limit.is_some(),
         batch_rows: Some(reading.batch_rows),
         limit,
@@ -203,42 +209,26 @@ fn open(reading: &Reading, with_sequences: bool) -> Result<(BatchReader, Vec<usi
 /// Texts of a dictionary as views, made once for all batches that share it.
 #[derive(Debug, Default)]
 struct Views {
-    /// The values of the dictionary that these are of.
-    values: Option<ArrayRef>,
-    views: Vec<u128>,
-    buffers: Vec<Buffer>,
+    /// The values of the dictionary, and the same values as views.
+    values: Option<(ArrayRef, StringViewArray)>,
 }
 
 impl Views {
     /// The column as the table has it.
-    fn of(&mut self, column: &ArrayRef) -> ArrayRef {
-        match column.data_type() {
-            DataType::Dictionary(..) => match column.as_any().downcast_ref::<DictionaryArray<Int32Type>>() {
-                Some(dictionary) => self.of_dictionary(dictionary),
-                None => column.clone(),
-            },
-            _ => column.clone(),
+    fn of(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        match column.as_any().downcast_ref::<DictionaryArray<Int32Type>>() {
+            Some(dictionary) => self.of_dictionary(dictionary),
+            None => Ok(column.clone()),
         }
     }
 
-    fn of_dictionary(&mut self, dictionary: &DictionaryArray<Int32Type>) -> ArrayRef {
+    /// Views are picked with Arrow's function, for a new array would check the text of each row.
+    fn of_dictionary(&mut self, dictionary: &DictionaryArray<Int32Type>) -> Result<ArrayRef> {
         let values = dictionary.values();
-        if !self.values.as_ref().is_some_and(|known| Arc::ptr_eq(known, values)) {
-            self.learn(values.as_string::<i32>());
-            self.values = Some(values.clone());
-        }
-        let view = |key: &i32| self.views.get(*key as usize).copied().unwrap_or_default();
-        let views: Vec<u128> = dictionary.keys().values().iter().map(view).collect();
-        let nulls = dictionary.nulls().cloned();
-        Arc::new(StringViewArray::new(ScalarBuffer::from(views), self.buffers.clone(), nulls))
-    }
-
-    /// Makes views of the values, whose bytes they share.
-    fn learn(&mut self, values: &StringArray) {
-        self.buffers = vec![values.values().clone()];
-        let offsets = values.value_offsets();
-        let view = |index: usize| make_view(values.value(index).as_bytes(), 0, offsets[index] as u32);
-        self.views = (0..values.len()).map(view).collect();
+        let known = self.values.take().filter(|(known, _)| Arc::ptr_eq(known, values));
+        let learned = || (values.clone(), StringViewArray::from(values.as_string::<i32>()));
+        let (_, views) = self.values.insert(known.unwrap_or_else(learned));
+        Ok(take(views, dictionary.keys(), None)?)
     }
 }
 
@@ -252,7 +242,7 @@ mod tests {
         let texts = ["A", "a symbol of more than twelve bytes", "", "A"];
         for _ in 0..2 {
             let dictionary: DictionaryArray<Int32Type> = texts.into_iter().map(Some).chain([None]).collect();
-            let found = views.of(&(Arc::new(dictionary) as ArrayRef));
+            let found = views.of(&(Arc::new(dictionary) as ArrayRef)).unwrap();
             let found: Vec<_> = found.as_string_view().iter().collect();
             assert_eq!(found[..4], texts.map(Some));
             assert_eq!(found[4], None);

@@ -1,6 +1,7 @@
 //! Arrow's IPC format as it arrives: bytes in, record batches out.
 //!
-//! [`Decoder`] takes bytes in pieces of any size, of an IPC stream or of an IPC file, and gives record batches. The bytes may be
+//! [`Decoder`] takes bytes in pieces of any size, of an IPC stream or of an IPC file, and gives record batches; [`Pieces`] keeps a piece until
+//! it is decoded. The bytes may be
 //! anything: what is damaged is an error, and memory stays within [`Limits`], whatever lengths the bytes state.
 //!
 //! This crate has no file, no socket and nothing of TapeDB: `arrow-ipc` decodes, and this crate checks what it is given.
@@ -9,9 +10,11 @@ mod check;
 mod decoder;
 mod guard;
 mod lz4;
+mod pieces;
 
 pub use decoder::{Decoder, Error};
 pub use guard::guarded;
+pub use pieces::Pieces;
 
 /// How large messages of the format may be.
 #[derive(Debug, Clone, Copy)]

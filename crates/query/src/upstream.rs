@@ -7,7 +7,7 @@ use crate::parameters::Parameters;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use std::time::{Duration, Instant};
-use tapedb_arrow_ipc::Decoder;
+use tapedb_arrow_ipc::Pieces;
 use tapedb_engine::{Database, Query, QueryRows, QueryStep};
 
 /// How long one wait for bytes takes at most.
@@ -17,10 +17,7 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct UpstreamRows {
     rows: Box<dyn QueryRows>,
-    decoder: Decoder,
-    bytes: Vec<u8>,
-    /// Bytes of `bytes` that are decoded.
-    done: usize,
+    pieces: Pieces,
     /// A batch that is returned next.
     ahead: Option<RecordBatch>,
     is_ended: bool,
@@ -45,16 +42,9 @@ impl UpstreamRows {
             rows_max: options.rows_max,
         };
         let Some(rows) = db.query_upstream(&query)? else { return Ok(None) };
-        let mut rows = Self {
-            rows,
-            decoder: Decoder::default(),
-            bytes: Vec::new(),
-            done: 0,
-            ahead: None,
-            is_ended: false,
-        };
+        let mut rows = Self { rows, pieces: Pieces::default(), ahead: None, is_ended: false };
         let schema = loop {
-            if let Some(schema) = rows.decoder.schema() {
+            if let Some(schema) = rows.pieces.schema() {
                 break schema;
             }
             if rows.is_ended {
@@ -87,21 +77,15 @@ impl UpstreamRows {
 
     /// Decodes up to a batch, or takes more bytes; `false`: there were none in time.
     fn step(&mut self, wait: Duration) -> Result<bool, Error> {
-        let mut rest = &self.bytes[self.done..];
-        let before = rest.len();
-        let decoded = self.decoder.decode(&mut rest);
-        self.done += before - rest.len();
-        self.ahead = decoded.map_err(|error| damaged(&error.to_string()))?;
+        self.ahead = self.pieces.next_batch().map_err(|error| damaged(&error.to_string()))?;
         if self.ahead.is_some() {
             return Ok(true);
         }
-        self.bytes.clear();
-        self.done = 0;
-        match self.rows.next(wait, &mut self.bytes)? {
+        match self.rows.next(wait, self.pieces.take())? {
             QueryStep::Bytes => Ok(true),
             QueryStep::Waiting => Ok(false),
             QueryStep::End => {
-                self.decoder.finish().map_err(|error| damaged(&error.to_string()))?;
+                self.pieces.finish().map_err(|error| damaged(&error.to_string()))?;
                 self.is_ended = true;
                 Ok(true)
             }

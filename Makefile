@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo package check test python bench-python tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
+.PHONY: demo package check test python bench-python tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -44,6 +44,7 @@ help:
 	@echo "make kdb-clients  clients of kdb+ that others wrote, with the one in Rust (compiles 100 crates, links OpenSSL)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make trials      TRIALS=50 times as many columns and blocks against the reference decoder, and databases against a list"
+	@echo "make sql-trials  QUERIES=10000 random queries beside DuckDB (needs make python before)"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make loom        the rings of topics and pipes in every order of their memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -169,6 +170,9 @@ trials:
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-segment --lib trials
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-testing --test it segment_trials::
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-engine -p tapedb-client --test it -- model::a_database
+
+sql-trials:
+	TAPEDB_SQL_QUERIES=$(or $(QUERIES),10000) $(TESTING) $(CARGO) test $(WORKSPACE) --test it -- rivals::duckdb
 
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \

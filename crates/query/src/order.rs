@@ -20,6 +20,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use std::sync::Arc;
 
 /// The rule.
@@ -71,6 +72,8 @@ fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPl
             None => match wanted {
                 Some(wanted) => wanted,
                 None if plan.is::<AggregateExec>() => plan.downcast_ref().map_or(Wish::Any, grouping),
+                // It states no order, but returns rows as they come.
+                None if plan.is::<UnnestExec>() => below(plan.as_ref(), &wish),
                 None if is_one && maintains.get(index) == Some(&true) => below(plan.as_ref(), &wish),
                 None => Wish::Any,
             },

@@ -9,13 +9,13 @@ use tapedb_query::{Error, Next, Options, Parameters, Place as Where, QueryServic
 use tapedb_server::{Config, May, Right, Server, User, UserLimits, Users, hash_password};
 
 /// A server of a database, with a service for queries of a gigabyte.
-struct Served {
+pub struct Served {
     server: Server,
     _place: Option<Place>,
     directory: tempfile::TempDir,
 }
 
-fn serve(place: Place, change: impl FnOnce(&mut Config)) -> Served {
+pub fn serve(place: Place, change: impl FnOnce(&mut Config)) -> Served {
     let directory = tempfile::tempdir().unwrap();
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -34,7 +34,7 @@ fn serve(place: Place, change: impl FnOnce(&mut Config)) -> Served {
 }
 
 impl Served {
-    fn client(&self) -> Database {
+    pub fn client(&self) -> Database {
         Client::at(self.server.addresses().url().unwrap()).connect().unwrap()
     }
 

@@ -75,32 +75,6 @@ fn several_spaces_are_one_table() {
     assert!(rows[..3] == ["0|0", "0|1", "0|2"], "{rows:?}");
 }
 
-/// Sealed or not, merged or not, with one thread or several: the same rows.
-#[test]
-fn results_do_not_depend_on_where_messages_are() {
-    let queries = [
-        "SELECT symbol, count(*), sum(n), min(price), max(note) FROM bars GROUP BY symbol ORDER BY symbol",
-        "SELECT side, date_trunc('minute', time) AS minute, sum(n) FROM bars GROUP BY side, minute ORDER BY side, minute",
-        "SELECT * FROM bars WHERE n % 7 = 0 ORDER BY time",
-        "SELECT a.n, b.n FROM bars a JOIN bars b ON a.n = b.n + 10 AND a.symbol = b.symbol ORDER BY a.n",
-        "SELECT n, lag(n) OVER (PARTITION BY symbol ORDER BY time) FROM bars ORDER BY n",
-    ];
-    let rows = 2_000;
-    let place = bars(rows, false);
-    let expected: Vec<_> = queries.iter().map(|query| place.rows(query)).collect();
-    let stream = place.db.stream("bars").unwrap();
-    for round in 0..2 {
-        stream.seal().unwrap();
-        for threads in [1, 2, 5] {
-            let sql = place.sql_with(tapedb_query::Options { threads: Some(threads), ..Default::default() });
-            for (query, expected) in queries.iter().zip(&expected) {
-                let found = rows_of(sql.query(query).unwrap()).unwrap();
-                assert_eq!(found, *expected, "{query}, round {round}, {threads} threads");
-            }
-        }
-    }
-}
-
 /// Enough rows for several partitions.
 #[test]
 fn partitions_together_have_every_row_once() {

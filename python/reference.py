@@ -8,8 +8,8 @@ import re
 import tapedb
 
 ORDER = [
-    "open", "Database", "Stream", "Stats", "Loader", "Cursor", "Message", "Record", "Table", "BatchReader", "RecordBatch", "serve", "Server",
-    "topic", "topics", "delete_topic", "Topic", "Publisher", "Subscriber", "nanos", "format_time", "to_datetime",
+    "open", "Database", "Stream", "Stats", "Loader", "Cursor", "Message", "Record", "Table", "Query", "BatchReader", "RecordBatch", "serve",
+    "Server", "topic", "topics", "delete_topic", "Topic", "Publisher", "Subscriber", "nanos", "format_time", "to_datetime",
 ]
 
 

@@ -24,6 +24,10 @@ impl Batch {
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
     }
+
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
 }
 
 #[pymethods]
@@ -151,7 +155,7 @@ pub fn shape_of(data_type: &DataType) -> Shape {
         T::Float32 => "<f4",
         T::Float64 => "<f8",
         T::Timestamp(TimeUnit::Nanosecond, _) => "<M8[ns]",
-        T::Time64(TimeUnit::Nanosecond) => "<m8[ns]",
+        T::Time64(TimeUnit::Nanosecond) | T::Duration(TimeUnit::Nanosecond) => "<m8[ns]",
         T::Boolean => return Shape::Bits,
         T::Dictionary(key, value) if **key == T::Int32 && **value == T::Utf8 => return Shape::Codes,
         _ => return Shape::Objects,
@@ -213,6 +217,7 @@ pub fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, Py
         (0..array.len()).try_for_each(|index| list.append(row(index, value)?))
     };
     match array.data_type() {
+        T::Null => (0..array.len()).try_for_each(|_| list.append(py.None()))?,
         T::Utf8 | T::LargeUtf8 | T::Utf8View => {
             let texts = converted(array, &T::Utf8View)?;
             let texts = texts.as_string_view();

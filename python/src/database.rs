@@ -2,8 +2,10 @@
 
 use crate::cursor::Cursor;
 use crate::failure::Failure;
-use crate::held::{Held, detached, try_attached};
+use crate::held::{Held, detached, try_attached, without_interpreter};
 use crate::options::{Selection, with};
+use crate::query::{Asked, Rows};
+use crate::reader::Batches;
 use crate::stream::Stream;
 use crate::types::Types;
 use pyo3::prelude::*;
@@ -216,6 +218,17 @@ impl Database {
         let types = types.collect();
         let cursor = self.db.run(py, |_| builder.open())?;
         Ok(Cursor::new(cursor, types))
+    }
+
+    /// Begins a query.
+    #[pyo3(signature = (asked: "dict[str, Any]"))]
+    fn sql(&self, py: Python<'_>, asked: Asked) -> PyResult<Batches> {
+        // Other threads use the database while the query is planned.
+        let db = self.db.run(py, |db| Ok::<_, Error>(db.clone()))?;
+        let begun = without_interpreter(py, || Rows::begin(&db, &asked));
+        detached(py, || drop(db));
+        let (schema, rows) = begun?;
+        Ok(Batches::of_query(rows, schema))
     }
 
     /// Copies the database; calls `progress` with the bytes of each write.

@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
 use tapedb_client::OpenError;
-use tapedb_engine::{ConnectionError, Error, Invalid, LogError, NotFound, Rejected, Stale, Unreadable};
+use tapedb_engine::{
+    ConnectionError, Error, Invalid, LogError, NotFound, QueryFailure, Rejected, Stale, Unreadable,
+};
 use tapedb_server::ServerError;
 #[cfg(target_os = "linux")]
 use tapedb_topic::TopicError;
@@ -42,6 +44,8 @@ pub enum Failure {
     },
     /// An argument that is not possible.
     Argument(String),
+    /// What this build of the module does not have.
+    Unavailable(&'static str),
     /// A defect of TapeDB: the text of a panic.
     Internal(String),
     /// An exception.
@@ -197,6 +201,7 @@ impl Failure {
                 new("SchemaMismatch", format!("{at}{what}")).with("field", field).with("row", row)
             }
             Self::Argument(text) => new("Invalid", text),
+            Self::Unavailable(text) => new("Unavailable", text.into()),
             Self::Internal(text) => new(
                 "InternalError",
                 format!("a defect of TapeDB: {text}; please report it with what led to it"),
@@ -231,6 +236,12 @@ fn engine(py: Python<'_>, error: &Error) -> PyErr {
             Stale::Renamed { name, new: now } => new("Renamed").with("stream", name).with("new_name", now),
             Stale::Outdated { stream } => new("Outdated").with("stream", stream),
             _ => new("Stale"),
+        },
+        Error::Query { failure, .. } => match failure {
+            QueryFailure::Query => new("QueryError").with("reason", "query"),
+            QueryFailure::Value => new("QueryError").with("reason", "value"),
+            QueryFailure::Limit => new("QueryError").with("reason", "limit"),
+            QueryFailure::Internal => new("InternalError"),
         },
         Error::Locked { path, server } => {
             new("Busy").with("path", path.display().to_string()).with("server", server.clone())

@@ -12,6 +12,7 @@ mod failure;
 mod held;
 mod loader;
 mod options;
+mod query;
 mod reader;
 mod record;
 mod schema;
@@ -57,6 +58,11 @@ mod _tapedb {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::topic::{Publisher, Subscriber, Topic, delete_topic, list_topics, open_topic};
+
+    /// Whether queries run on databases of this process.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const has_sql: bool = cfg!(feature = "sql");
 
     /// The version of the package.
     #[pymodule_export]

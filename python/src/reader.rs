@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::cursor::{SLICE, timeout_of};
 use crate::failure::Failure;
 use crate::held::{Held, check_signals, for_library, has_raised};
+use crate::query::Rows;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{
@@ -95,17 +96,29 @@ impl Reading {
 pub enum Source {
     /// Messages of streams.
     Streams(Box<BatchReader>),
+    /// Rows of a query.
+    Query(Box<Rows>),
     /// Batches that are in memory.
     Memory(std::vec::IntoIter<RecordBatch>),
 }
 
 impl Source {
-    /// The next batch; of a live reader within that time.
+    /// The next batch; of a live reader and of a query within that time.
     fn next(&mut self, wait: Duration) -> Result<Option<RecordBatch>, Failure> {
         match self {
             Self::Streams(reader) if reader.follows() => Ok(reader.next_batch_within(wait)?),
             Self::Streams(reader) => Ok(reader.next_batch()?),
+            Self::Query(rows) => rows.next(wait),
             Self::Memory(batches) => Ok(batches.next()),
+        }
+    }
+
+    /// Whether a batch may come, though there was none when one was asked for.
+    fn may_follow(&self) -> bool {
+        match self {
+            Self::Streams(reader) => reader.follows(),
+            Self::Query(rows) => !rows.is_over(),
+            Self::Memory(_) => false,
         }
     }
 
@@ -113,7 +126,7 @@ impl Source {
     fn position(&self) -> Option<Position> {
         match self {
             Self::Streams(reader) => BatchReader::position(reader),
-            Self::Memory(_) => None,
+            Self::Query(_) | Self::Memory(_) => None,
         }
     }
 }
@@ -138,8 +151,7 @@ impl State {
 
     fn read(&mut self, wait: Duration) -> Result<Option<RecordBatch>, Failure> {
         let batch = self.source.next(wait)?;
-        let follows = matches!(&self.source, Source::Streams(reader) if reader.follows());
-        self.is_over = batch.is_none() && !follows;
+        self.is_over = batch.is_none() && !self.source.may_follow();
         Ok(batch)
     }
 
@@ -178,6 +190,11 @@ impl Batches {
         })?;
         let (schema, is_live) = (reader.schema(), reader.follows());
         Ok(Self::of(Source::Streams(Box::new(reader)), schema, is_live))
+    }
+
+    /// The rows of a query.
+    pub fn of_query(rows: Rows, schema: SchemaRef) -> Self {
+        Self::of(Source::Query(Box::new(rows)), schema, false)
     }
 
     fn of(source: Source, schema: SchemaRef, is_live: bool) -> Self {
@@ -349,7 +366,9 @@ impl Batches {
         }
         let state = self.state.take(py)?.ok_or(Failure::Closed("reader of batches"))?;
         let reader: Reader = match state.source {
-            Source::Streams(reader) => Box::new(Handed { reader, asked: Instant::now() }),
+            source @ (Source::Streams(_) | Source::Query(_)) => {
+                Box::new(Handed { source, schema: self.schema.clone(), asked: Instant::now() })
+            }
             Source::Memory(batches) => {
                 Box::new(RecordBatchIterator::new(batches.map(Ok), self.schema.clone()))
             }
@@ -386,9 +405,10 @@ impl Batches {
     }
 }
 
-/// A reader of messages in the hands of a library.
+/// A reader of messages, or the rows of a query, in the hands of a library.
 struct Handed {
-    reader: Box<BatchReader>,
+    source: Source,
+    schema: SchemaRef,
     /// When signals were last looked for.
     asked: Instant,
 }
@@ -397,15 +417,20 @@ impl Iterator for Handed {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { reader, asked } = self;
-        let next = for_library(asked, || Ok(reader.next_batch()?));
+        let Self { source, asked, .. } = self;
+        let next = loop {
+            match for_library(asked, || source.next(SLICE)) {
+                Ok(None) if source.may_follow() => {}
+                next => break next,
+            }
+        };
         next.map_err(|failure| ArrowError::ExternalError(failure.text().into())).transpose()
     }
 }
 
 impl RecordBatchReader for Handed {
     fn schema(&self) -> SchemaRef {
-        self.reader.schema()
+        self.schema.clone()
     }
 }
 

@@ -41,6 +41,7 @@ from ._errors import (
     Missed,
     NotFound,
     Outdated,
+    QueryError,
     ReadOnly,
     Refused,
     Rejected,
@@ -53,6 +54,7 @@ from ._errors import (
 )
 from ._loader import Loader
 from ._server import Server, serve
+from ._sql import Query
 from ._stream import Stats, Stream
 from ._table import RecordBatch, Table
 from ._tapedb import Message, Record, format_time, nanos
@@ -83,6 +85,8 @@ __all__ = [
     "NotFound",
     "Outdated",
     "Publisher",
+    "Query",
+    "QueryError",
     "ReadOnly",
     "Record",
     "RecordBatch",

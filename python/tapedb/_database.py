@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import _html, _tapedb
@@ -14,10 +14,12 @@ from ._cursor import Cursor
 from ._errors import Closed
 from ._progress import progress_of
 from ._schema import known_of, schema_of
+from ._sql import Query
 from ._stream import Stream, selection
 
 if TYPE_CHECKING:
     from ._inputs import Schema, Symbols, Time
+    from ._stream import Decimals
     from ._topic import Topic
 
 
@@ -210,6 +212,34 @@ class Database(Closing):
         )
         known = [(name, dict(self._known.get(name, {}))) for name in names]
         return Cursor(self._adopt(self._db.cursor(known, wanted)))
+
+    def sql(
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        decimals: Decimals = "float",
+        time_limit: float | None = None,
+        max_rows: int | None = None,
+    ) -> Query:
+        """Runs a query in SQL: `docs/SQL.md` describes the language.
+
+        It runs on the server of the database. On a database in this process it needs a wheel that was built with SQL, as released ones are.
+
+        Args:
+            query: The query.
+            params: Values for `$1`, `$2`, …: a sequence; or for `$name`: a mapping. Numbers, texts, bytes, decimals, times (aware datetimes,
+                dates, `datetime64`) and None, never pasted into the text.
+            decimals: What becomes of `decimal64`, as for :meth:`Stream.table`.
+            time_limit: Seconds; a query that runs longer fails.
+            max_rows: A query that has more rows fails.
+
+        Raises:
+            QueryError: The query is wrong, a value does not fit, or a limit is reached; `reason` tells which. Rows are computed while they
+                are read, so that the last two may come then.
+            Unavailable: The database is in this process, and this build has no SQL.
+        """
+        return Query(self, query, params, decimals, time_limit, max_rows)
 
     def topic(self, name: str, schema: Schema = None, **options: Any) -> Topic:
         """A topic that belongs to this database: see :func:`tapedb.topic`."""

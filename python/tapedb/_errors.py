@@ -106,6 +106,12 @@ class Missed(Error):
     count: int | None = None
 
 
+class QueryError(Error):
+    """A query failed: `reason` is "query" (its text: syntax, names, types), "value" (a number that does not fit) or "limit"."""
+
+    reason: str | None = None
+
+
 class StorageError(Error, OSError):
     """The operating system refused an operation, for example on a full disk: `path` and `errno`."""
 

@@ -469,7 +469,7 @@ def _reading(
     """What columns are wanted, as the module takes it."""
     if order not in ("time", "symbol"):
         raise Invalid(f"order={order!r} is not possible; give \"time\" or \"symbol\"")
-    whole, of_fields = _decimals(decimals)
+    whole, of_fields = decimals_of(decimals)
     return {
         "record": record,
         "fields": _listed(fields),
@@ -482,7 +482,7 @@ def _reading(
     }
 
 
-def _decimals(decimals: Any) -> tuple[Any, dict[str, Any]]:
+def decimals_of(decimals: Any) -> tuple[Any, dict[str, Any]]:
     """What becomes of all decimals, and of those in some fields."""
 
     def one(value: Any) -> Any:

@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["__version__", "Batch", "Batches", "Buffer", "Cursor", "Database", "Field", "Loader", "Message", "Publisher", "Record", "Server", "Stream", "Subscriber", "Topic", "batch_of_columns", "check_schema", "collect", "delete_topic", "ending", "forked", "format_time", "imported", "list_topics", "nanos", "open", "open_topic", "schema_of_arrow", "serve"]
+__all__ = ["__version__", "has_sql", "Batch", "Batches", "Buffer", "Cursor", "Database", "Field", "Loader", "Message", "Publisher", "Record", "Server", "Stream", "Subscriber", "Topic", "batch_of_columns", "check_schema", "collect", "delete_topic", "ending", "forked", "format_time", "imported", "list_topics", "nanos", "open", "open_topic", "schema_of_arrow", "serve"]
 
 __version__: Final[str]
 """
 The version of the package.
+"""
+
+has_sql: Final[bool]
+"""
+Whether queries run on databases of this process.
 """
 
 @final
@@ -207,6 +212,10 @@ class Database:
     def server_status(self, /) -> str | None:
         """
         The status of the server as JSON; `None`: there is no server.
+        """
+    def sql(self, /, asked: dict[str, Any]) -> Batches:
+        """
+        Begins a query.
         """
     def stream(self, /, name: str, known: dict[str, Any]) -> Stream: ...
     def streams(self, /) -> list[str]: ...

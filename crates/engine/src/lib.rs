@@ -42,7 +42,7 @@ pub use error::{
 pub use interrupt::interruptible;
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
 #[doc(hidden)]
-pub use maintenance::seal::two_threads;
+pub use maintenance::forced;
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};

@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod cut;
+pub mod forced;
 pub(crate) mod pace;
 pub(crate) mod part;
 pub(crate) mod retention;

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::cut::{Cut, cut};
+use crate::maintenance::forced;
 use crate::maintenance::pace::{Pace, has_two_processors};
 use crate::maintenance::part::{Work, commit, commit_sealed, discard, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
@@ -232,7 +233,7 @@ const FILES_AT_ONCE: usize = 16;
 
 /// Whether a file is large enough to be sealed in a thread of its own.
 fn is_worth_a_thread(file: &CompleteFile) -> bool {
-    file.bytes >= THREAD_BYTES_MIN || two_threads::are_forced()
+    file.bytes >= THREAD_BYTES_MIN || forced::are_two_threads()
 }
 
 /// Files of fewer bytes are sealed sooner than a thread starts.
@@ -371,28 +372,6 @@ fn commit_written(context: MaintenanceContext<'_>, written: Written) -> Result<O
         trim(context, sequences.end)?;
     }
     Ok(Some(counted_here))
-}
-
-/// Lets tests seal small files in two threads too. Nothing else uses it.
-#[doc(hidden)]
-pub mod two_threads {
-    use std::cell::Cell;
-
-    thread_local! {
-        static FORCED: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// Runs `work`, during which this thread seals every two files with the help of another one.
-    pub fn force<T>(work: impl FnOnce() -> T) -> T {
-        FORCED.set(true);
-        let done = work();
-        FORCED.set(false);
-        done
-    }
-
-    pub(super) fn are_forced() -> bool {
-        FORCED.get()
-    }
 }
 
 fn granules_of(context: MaintenanceContext<'_>, files: &[CompleteFile]) -> Vec<Granule> {

@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tapedb_codec::dynamic::RecordRef;
+use tapedb_codec::dynamic::{Layouts, RecordRef};
 use tapedb_codec::evolve::EvolveError;
 use tapedb_codec::{DecodeError, Record};
 use tapedb_schema::Timestamp;
@@ -525,6 +525,12 @@ impl<'a> Message<'a> {
     pub fn type_name(&self) -> &'a str {
         let record = self.source().stream.layouts.record(self.block().type_id());
         record.map_or("?", |record| &record.name)
+    }
+
+    /// The record types of the stream, as this cursor reads them.
+    #[inline]
+    pub fn layouts(&self) -> &'a Layouts {
+        &self.source().stream.layouts
     }
 
     /// Name of the stream.

@@ -12,6 +12,7 @@
 
 use crate::error::Error;
 use crate::interrupt;
+use crate::maintenance::forced;
 use crate::space::catalog::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -181,7 +182,7 @@ fn together(files: &[CompleteFile], most: usize) -> usize {
     let most = files.len().div_ceil(2).min(most).max(1);
     let belong = |pair: &&[CompleteFile]| {
         pair[0].next_sequence == pair[1].first_sequence
-            && pair.iter().all(|file| file.bytes >= TOGETHER_BYTES_MIN)
+            && (forced::is_together() || pair.iter().all(|file| file.bytes >= TOGETHER_BYTES_MIN))
     };
     1 + files[..most].windows(2).take_while(belong).count()
 }

@@ -4,7 +4,7 @@ use crate::support::*;
 use std::cell::Cell;
 use std::time::Duration;
 use tapedb_engine::interrupt::interruptible_each;
-use tapedb_engine::{ColumnBuilder, CursorBuilder, Error, Stream, two_threads};
+use tapedb_engine::{ColumnBuilder, CursorBuilder, Error, Stream, forced};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 600;
@@ -130,7 +130,7 @@ fn sealing_goes_on_where_it_was_interrupted() {
         fill(&stream, 0..MESSAGES);
         let expected = drain(&mut stream.cursor().open().unwrap());
         let seal = || until_done(0, || stream.seal());
-        let (_, times) = if is_forced { two_threads::force(seal) } else { seal() };
+        let (_, times) = if is_forced { forced::two_threads(seal) } else { seal() };
         assert!(times > 0, "sealing was never interrupted");
         assert_eq!(stream.seal().unwrap(), 0, "everything is sealed");
         assert_eq!(stream.maintenance_failure(), None);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tapedb_engine::{
     Database, Error, LogError, MessageColumns, SegmentFailure, Stream, StreamOptions, Symbols, Unreadable,
-    two_threads,
+    forced,
 };
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
@@ -90,13 +90,13 @@ fn what_was_sealed_beside_a_file_that_cannot_be_is_discarded() {
     let stream = db.stream("s").unwrap();
     // The encoder of this thread is always wrong; the other thread's is right.
     let wrong = |_: bool, block: &mut Vec<u8>| block.clear();
-    let sealed = two_threads::force(|| with_fault(wrong, || stream.seal()));
+    let sealed = forced::two_threads(|| with_fault(wrong, || stream.seal()));
     assert!(sealed.unwrap_err().to_string().contains("stay where they are"));
     assert_eq!((files(&path, "seg"), files(&path, "tmp")), (vec![], vec![]));
     assert!(files(&path, "log").starts_with(&logs));
     drop((stream, db));
     let stream = Database::open_without_maintenance(&path).unwrap().stream("s").unwrap();
-    assert_eq!(two_threads::force(|| stream.seal()).unwrap(), MESSAGES);
+    assert_eq!(forced::two_threads(|| stream.seal()).unwrap(), MESSAGES);
     assert_eq!(read(&stream, false), ((0..MESSAGES).collect(), 0));
 }
 
@@ -163,7 +163,7 @@ fn callers_that_seal_at_once_share_the_files() {
             _ => (Database::open(&path).unwrap(), false),
         };
         let stream = db.stream("s").unwrap();
-        let seal = || two_threads::force(|| stream.seal().unwrap());
+        let seal = || forced::two_threads(|| stream.seal().unwrap());
         let sealed: u64 = std::thread::scope(|scope| {
             let callers: Vec<_> = (0..3).map(|_| scope.spawn(seal)).collect();
             callers.into_iter().map(|caller| caller.join().unwrap()).sum()
@@ -201,7 +201,7 @@ fn what_can_be_read_of_damaged_log_files_is_sealed() {
         let db = Database::open_without_maintenance(&path).unwrap();
         let stream = db.stream("s").unwrap();
         let before = read(&stream, false).0;
-        let sealed = if random.chance(2) { two_threads::force(|| stream.seal()) } else { stream.seal() };
+        let sealed = if random.chance(2) { forced::two_threads(|| stream.seal()) } else { stream.seal() };
         assert_eq!(sealed.unwrap(), before.len() as u64);
         let damaged = files(&path, "damaged");
         for reopened in [false, true] {

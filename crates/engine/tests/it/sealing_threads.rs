@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Access, Database, Error, Stream, two_threads};
+use tapedb_engine::{Access, Database, Error, Stream, forced};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 400;
@@ -50,7 +50,7 @@ fn append(stream: &Stream, numbers: std::ops::Range<u64>) {
 
 /// Seals with the help of a thread, as one of several callers; the panic of this thread or the other.
 fn seal(stream: &Stream) -> Result<Result<u64, Error>, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(|| two_threads::force(|| stream.seal())))
+    catch_unwind(AssertUnwindSafe(|| forced::two_threads(|| stream.seal())))
 }
 
 /// A panic that prints nothing.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use tapedb_engine::{Database, Durability, Stream, StreamOptions, two_threads};
+use tapedb_engine::{Database, Durability, Stream, StreamOptions, forced};
 use tapedb_schema::Timestamp;
 
 const STREAMS: [&str; 2] = ["async", "sync"];
@@ -55,7 +55,7 @@ pub fn child(path: &Path) {
         }
         if random.chance(10) {
             // Beside maintenance, with another thread: the kill comes between the files of several threads.
-            two_threads::force(|| streams[stream].seal()).unwrap();
+            forced::two_threads(|| streams[stream].seal()).unwrap();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::{
     Access, Database, Durability, Error, Loader, MessageColumns, Stream, StreamOptions, Symbols, Unreadable,
-    Values, two_threads,
+    Values, forced,
 };
 use tapedb_log::MemoryStorage;
 use tapedb_log::sim::{SimStorage, Stop};
@@ -224,7 +224,7 @@ fn what_cannot_be_converted_is_sealed_deleted_and_merged_in_its_own_version() {
         let db = open();
         let (mut feed, stream) = feed(&db, seed, [1 << 10, 4 << 10, 64 << 20][seed as usize % 3]);
         let seal = |stream: &Stream| match seed % 2 {
-            0 => two_threads::force(|| stream.seal()).unwrap(),
+            0 => forced::two_threads(|| stream.seal()).unwrap(),
             _ => stream.seal().unwrap(),
         };
         for round in 0..6 {

@@ -10,7 +10,7 @@ mod world;
 
 use crate::support::{Random, mix};
 use std::io::ErrorKind;
-use tapedb_engine::two_threads;
+use tapedb_engine::forced;
 use tapedb_log::sim::{SimStorage, Stop};
 use world::World;
 
@@ -131,6 +131,8 @@ fn everywhere(fault: Fault) {
 fn the_program_does_all_there_is_to_do() {
     let calm: Vec<Ran> = (1..=12).map(|seed| run(seed, None, 0)).collect();
     assert!(calm.iter().all(|ran| ran.operations > 300 && ran.errors == 0));
+    let together = (1..=12).map(|seed| forced::together(|| run(seed, None, 0)).operations).sum::<u64>();
+    assert!(together < calm.iter().map(|ran| ran.operations).sum(), "files must be sealed together");
     assert!(calm.iter().map(|ran| ran.merged).sum::<usize>() > 3, "it must merge");
     for what in ["expired", "schema changed", "renamed", "symbol renamed"] {
         assert!(calm.iter().any(|ran| ran.done.contains(&what)), "{what}");
@@ -157,10 +159,19 @@ fn a_failing_disk_anywhere_is_reported_and_loses_nothing() {
     everywhere(Fault::Fail(ErrorKind::Other));
 }
 
+#[test]
+fn files_that_are_sealed_together_lose_nothing_either() {
+    forced::together(|| {
+        everywhere(Fault::Stop(Stop::Kill));
+        everywhere(Fault::Stop(Stop::Power));
+        everywhere(Fault::Fail(ErrorKind::StorageFull));
+    });
+}
+
 /// Which operation comes when differs from run to run: a failure cannot be repeated by its number, but by its seed.
 #[test]
 fn two_threads_that_seal_lose_nothing_either() {
-    two_threads::force(|| {
+    forced::two_threads(|| {
         everywhere(Fault::Stop(Stop::Kill));
         everywhere(Fault::Stop(Stop::Power));
         everywhere(Fault::Fail(ErrorKind::Other));

@@ -1,0 +1,34 @@
+//! Lets tests do with small files what pays with large ones. Nothing else uses it.
+
+use std::cell::Cell;
+use std::thread::LocalKey;
+
+thread_local! {
+    static TWO_THREADS: Cell<bool> = const { Cell::new(false) };
+    static TOGETHER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, during which this thread seals every two files with the help of another one.
+pub fn two_threads<T>(work: impl FnOnce() -> T) -> T {
+    force(&TWO_THREADS, work)
+}
+
+/// Runs `work`, during which this thread seals files together, however small they are.
+pub fn together<T>(work: impl FnOnce() -> T) -> T {
+    force(&TOGETHER, work)
+}
+
+fn force<T>(what: &'static LocalKey<Cell<bool>>, work: impl FnOnce() -> T) -> T {
+    what.set(true);
+    let done = work();
+    what.set(false);
+    done
+}
+
+pub(crate) fn are_two_threads() -> bool {
+    TWO_THREADS.get()
+}
+
+pub(crate) fn is_together() -> bool {
+    TOGETHER.get()
+}

@@ -1,10 +1,10 @@
 //! `tapedb cert`, and certificates of openssl: clients that trust them reach an encrypted server, and no other server.
 
 use crate::serving::Served;
-use crate::support::{Place, Run};
+use crate::support::{Place, Run, no_input};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Lists the streams of a server with a certificate for `localhost`, trusting the certificates of a file.
 fn streams(ready: &Value, host: &str, ca: &Path) -> Run {
@@ -13,7 +13,7 @@ fn streams(ready: &Value, host: &str, ca: &Path) -> Run {
     command
         .args(["streams", "--db", &format!("tapes://{host}:{port}")])
         .env("TAPEDB_CA", ca)
-        .stdin(Stdio::null());
+        .stdin(no_input());
     Run::of(command.output().expect("the command runs"))
 }
 
@@ -65,7 +65,7 @@ fn openssl(place: &Place, name: &str, more: &[&str]) -> Option<[std::path::PathB
     let [certificate, key] = ["pem", "key"].map(|end| place.path(&format!("{name}.{end}")));
     let mut command = Command::new("openssl");
     command.args("req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=localhost".split(' ')).args(more);
-    command.arg("-keyout").arg(&key).arg("-out").arg(&certificate).stdin(Stdio::null());
+    command.arg("-keyout").arg(&key).arg("-out").arg(&certificate).stdin(no_input());
     let made = command.output().ok()?;
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     Some([certificate, key])

@@ -92,7 +92,7 @@ fn run(script: &str, directory: &Path) -> (bool, String) {
     let mut command = Command::new("bash");
     command.arg(&file).current_dir(directory).env("PATH", path).process_group(0);
     command.env("TAPEDB_SERVER_LISTEN", format!("127.0.0.1:{listen}"));
-    command.env("TAPEDB_SERVER_HTTP", "127.0.0.1:0").stdin(Stdio::null());
+    command.env("TAPEDB_SERVER_HTTP", "127.0.0.1:0").stdin(crate::support::no_input());
     command.stdout(out.try_clone().unwrap()).stderr(out);
     let mut child = command.spawn().expect("bash runs");
     let group = Group(child.id());

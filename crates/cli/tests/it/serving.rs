@@ -1,6 +1,6 @@
 //! `tapedb server` and `tapedb user`.
 
-use crate::support::{Place, Run};
+use crate::support::{Place, Run, no_input};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -32,7 +32,7 @@ impl Served {
             "--db",
         ]);
         command.arg(directory.join("db")).args(more);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(no_input()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut served = Self(command.spawn().expect("the command runs"));
         let mut line = String::new();
         BufReader::new(served.0.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
@@ -56,7 +56,7 @@ fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
     let url = format!("tape://{}", ready["tcp"].as_str().expect("it listens"));
     let line = if line.contains("{}") { line.replace("{}", &url) } else { format!("{line} --db {url}") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
-    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command.args(line.split_whitespace()).stdin(no_input());
     command.current_dir(place.path(".")).env("HOME", place.path("home"));
     command
 }
@@ -375,7 +375,7 @@ fn a_status_is_shown_over_http_and_with_a_login() {
     let url = format!("tape://ann@{}", ready["tcp"].as_str().unwrap());
     let as_ann = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
-        command.args(line.split_whitespace()).env("TAPEDB_PASSWORD", "secret").stdin(Stdio::null());
+        command.args(line.split_whitespace()).env("TAPEDB_PASSWORD", "secret").stdin(no_input());
         run(command)
     };
     as_ann(&format!("generate --db {url} --stream bars --kind bars --messages 1k")).good();

@@ -28,7 +28,7 @@ impl Run {
     /// The command without a database.
     pub fn command(line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
-        command.args(line.split_whitespace()).stdin(Stdio::null());
+        command.args(line.split_whitespace()).stdin(no_input());
         command
     }
 
@@ -80,7 +80,7 @@ impl Place {
     /// The command: the words of `line`, then the database, which is created by commands that can create one.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
-        command.args(line.split_whitespace()).arg("--db").arg(self.db()).stdin(Stdio::null());
+        command.args(line.split_whitespace()).arg("--db").arg(self.db()).stdin(no_input());
         let makes_one = ["generate ", "import ", "topic copy "].iter().any(|name| line.starts_with(name));
         command.args(makes_one.then_some("--create"));
         command
@@ -193,4 +193,9 @@ pub fn signal(child: &Child, name: &str) {
 /// Waits for a child to end.
 pub fn end(child: Child) -> Run {
     Run::of(child.wait_with_output().expect("the command ends"))
+}
+
+/// Standard input without a byte: a pipe that has no writer. There are machines on which `/dev/null` is a file with content.
+pub fn no_input() -> Stdio {
+    std::io::pipe().expect("a pipe").0.into()
 }

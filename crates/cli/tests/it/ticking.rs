@@ -1,7 +1,7 @@
 //! `tapedb tick`: its roles as processes, which are killed.
 
 use crate::serving::page;
-use crate::support::Run;
+use crate::support::{Run, no_input};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Role {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(["--json", "tick"]).args(line.split_whitespace());
         command.args((!line.starts_with("feed ")).then_some("--create"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stdin(no_input()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut role = Self(command.spawn().expect("the command runs"));
         let mut out = BufReader::new(role.0.stdout.as_mut().expect("piped"));
         let mut addresses = serde_json::Map::new();

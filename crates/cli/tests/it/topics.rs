@@ -1,6 +1,6 @@
 //! `tapedb topic`, with a publisher beside it.
 
-use crate::support::{Place, end, signal};
+use crate::support::{Place, end, no_input, signal};
 use std::fs;
 use std::process::Stdio;
 use std::thread;
@@ -72,7 +72,7 @@ fn a_topic_is_created_seen_copied_and_deleted() {
     let watching = opened.stats().subscribers.len();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tapedb"));
     let line = topic("tail ticks");
-    command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(line.split_whitespace()).stdin(no_input()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut tail = command.spawn().unwrap();
     while opened.stats().subscribers.len() == watching {
         assert!(tail.try_wait().unwrap().is_none(), "it has ended before the topic has");

@@ -46,40 +46,46 @@ pub trait StreamBooks {
 
 impl StreamBooks for Stream {
     fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError> {
-        let mut replay = BookReplay::new(self)?;
-        let (found, passed_over) = match checkpoints::open(db, self.name())? {
-            Some(checkpoints) => checkpoints::find(&checkpoints, self, symbol, time)?,
-            None => (None, 0),
-        };
-        let to = Timestamp(time.nanos().saturating_add(1));
-        let mut cursor = self.cursor().symbols([symbol]).types(replay.types()).to(to);
-        let (mut start, mut from) = (BookStart::Beginning, Timestamp(i64::MIN));
-        if passed_over > 0 {
-            start = BookStart::NoneFits;
-        }
-        let mut restored = None;
-        if let Some(found) = found {
-            (start, from) = (BookStart::Checkpoint(found.time), found.time);
-            cursor = cursor.from(from);
-            restored = Some(found.books);
-        }
-        let gaps = gap_list::gaps_of(self, &replay, symbol, from, to)?;
-        let mut gaps = gaps.into_iter().peekable();
-        let id = self.symbols().iter().position(|known| known == symbol).unwrap_or(0) as u32;
-        if let Some(books) = restored {
-            replay.books_mut().restore(id, books);
-        }
-        let (mut cursor, mut messages) = (cursor.open()?, 0);
-        while let Some(message) = cursor.next()? {
-            let at = (message.time(), message.sequence());
-            while let Some(gap) = gaps.next_if(|gap| (gap.time, gap.sequence) < at) {
-                replay.books_mut().gap(id, gap.time, &gap.gap);
-            }
-            replay.apply(&message)?;
-            messages += 1;
-        }
-        gaps.for_each(|gap| replay.books_mut().gap(id, gap.time, &gap.gap));
-        let books = replay.books().symbol(id).cloned().unwrap_or_default();
-        Ok(BookAt { time, books, start, passed_over, messages })
+        book_of(self, db, symbol, time, None)
     }
+}
+
+/// The books of a symbol after all messages up to a time; with `ends`, after those of them below these sequence numbers.
+pub(crate) fn book_of(
+    stream: &Stream,
+    db: &Database,
+    symbol: &str,
+    time: Timestamp,
+    ends: Option<&[u64]>,
+) -> Result<BookAt, BookError> {
+    let mut replay = BookReplay::new(stream)?;
+    let (found, passed_over) = match checkpoints::open(db, stream.name())? {
+        Some(checkpoints) => checkpoints::find(&checkpoints, stream, symbol, time, ends)?,
+        None => (None, 0),
+    };
+    let mut cursor = stream.cursor().to(Timestamp(time.nanos().saturating_add(1)));
+    if let Some(ends) = ends {
+        cursor = cursor.to_sequences(ends.iter().copied());
+    }
+    let mut start = if passed_over > 0 { BookStart::NoneFits } else { BookStart::Beginning };
+    let id = stream.symbols().iter().position(|known| known == symbol).unwrap_or(0) as u32;
+    if let Some(found) = found {
+        start = BookStart::Checkpoint(found.time);
+        cursor = cursor.from(found.time);
+        replay.restore(id, found.books);
+    }
+    let gaps = gap_list::gaps_of(stream, &replay, symbol, cursor.clone())?;
+    let mut gaps = gaps.into_iter().peekable();
+    let (mut cursor, mut messages) = (cursor.symbols([symbol]).types(replay.types()).open()?, 0);
+    while let Some(message) = cursor.next()? {
+        let at = (message.time(), message.sequence());
+        while let Some(gap) = gaps.next_if(|gap| (gap.time, gap.sequence) < at) {
+            replay.gap(id, gap.time, &gap.gap);
+        }
+        replay.apply(&message)?;
+        messages += 1;
+    }
+    gaps.for_each(|gap| replay.gap(id, gap.time, &gap.gap));
+    let books = replay.books().symbol(id).cloned().unwrap_or_default();
+    Ok(BookAt { time, books, start, passed_over, messages })
 }

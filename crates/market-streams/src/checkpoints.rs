@@ -44,7 +44,8 @@ pub(crate) struct Found {
     pub(crate) books: SymbolBooks,
 }
 
-/// The last checkpoint of a symbol at or before a time that fits its source, and how many were passed over because they do not.
+/// The last checkpoint of a symbol at or before a time that fits its source, and how many were passed over because they do not. With
+/// `ends`, it has only messages below these sequence numbers.
 ///
 /// # Errors
 /// The engine's.
@@ -53,6 +54,7 @@ pub(crate) fn find(
     source: &Stream,
     symbol: &str,
     at: Timestamp,
+    ends: Option<&[u64]>,
 ) -> Result<(Option<Found>, usize), Error> {
     let to = Timestamp(at.nanos().saturating_add(1));
     let cursor = checkpoints.cursor().types([BookCheckpoint::NAME]).symbols([symbol]).to(to).reverse();
@@ -69,6 +71,12 @@ pub(crate) fn find(
         }
         parts.push(part);
         if parts.last().is_some_and(|first| first.part == 0) {
+            let is_below =
+                |ends: &[u64]| parts[0].source_sequences.iter().zip(ends).all(|(of, end)| of <= end);
+            if !ends.is_none_or(is_below) {
+                parts.clear();
+                continue;
+            }
             if fits(source, &parts[0], time) {
                 parts.reverse();
                 if let Ok(books) = SymbolBooks::restore(&parts) {

@@ -3,7 +3,7 @@
 use crate::replay::BookReplay;
 use std::collections::HashMap;
 use tapedb_codec::Record;
-use tapedb_engine::{Error, Stream};
+use tapedb_engine::{CursorBuilder, Error, Stream};
 use tapedb_market::Gap;
 use tapedb_schema::Timestamp;
 
@@ -15,7 +15,7 @@ pub(crate) struct GapAt {
     pub(crate) gap: Gap,
 }
 
-/// The gaps of a time range that concern a symbol, in time order.
+/// The gaps among what a cursor reads that concern a symbol, in time order.
 ///
 /// # Errors
 /// The engine's.
@@ -23,14 +23,13 @@ pub(crate) fn gaps_of(
     stream: &Stream,
     replay: &BookReplay,
     symbol: &str,
-    from: Timestamp,
-    to: Timestamp,
+    cursor: CursorBuilder,
 ) -> Result<Vec<GapAt>, Error> {
     if !replay.has_gaps() {
         return Ok(Vec::new());
     }
     let mut found: Vec<(String, GapAt)> = Vec::new();
-    let mut cursor = stream.cursor().types([Gap::NAME]).from(from).to(to).open()?;
+    let mut cursor = cursor.types([Gap::NAME]).open()?;
     while let Some(message) = cursor.next()? {
         let (time, sequence) = (message.time(), message.sequence());
         found.push((message.symbol().into(), GapAt { time, sequence, gap: message.decode()? }));
@@ -42,7 +41,7 @@ pub(crate) fn gaps_of(
             && match others.get(&of) {
                 Some(known) => *known,
                 None => {
-                    let has_book = has_messages(stream, replay, &of, gap.time)?;
+                    let has_book = has_messages(stream, &replay.types(), &of, gap.time)?;
                     others.insert(of, has_book);
                     has_book
                 }
@@ -54,13 +53,13 @@ pub(crate) fn gaps_of(
     Ok(gaps)
 }
 
-/// Whether a symbol has messages of books before a time.
-fn has_messages(
+/// Whether a symbol has messages of these types before a time: it is then an instrument, and no channel or file.
+pub(crate) fn has_messages<S: Clone + Into<String>>(
     stream: &Stream,
-    replay: &BookReplay,
+    types: &[S],
     symbol: &str,
     before: Timestamp,
 ) -> Result<bool, Error> {
-    let mut cursor = stream.cursor().types(replay.types()).symbols([symbol]).to(before).open()?;
+    let mut cursor = stream.cursor().types(types.iter().cloned()).symbols([symbol]).to(before).open()?;
     Ok(cursor.next()?.is_some())
 }

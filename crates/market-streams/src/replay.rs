@@ -3,7 +3,8 @@
 use crate::error::BookError;
 use tapedb_codec::Record;
 use tapedb_engine::{Error, Message, Stream};
-use tapedb_market::{Applier, Gap, MarketByPrice, Order, Package};
+use tapedb_market::{Applier, Gap, MarketByPrice, Order, Package, SymbolBooks};
+use tapedb_schema::Timestamp;
 
 /// Books that a stream's messages are applied to; symbols are those of the stream, by their ids.
 ///
@@ -74,14 +75,19 @@ impl BookReplay {
         Ok(true)
     }
 
+    /// Begins with these books of a symbol, by its id in the stream.
+    pub fn restore(&mut self, symbol: u32, books: SymbolBooks) {
+        self.books.restore(symbol, books);
+    }
+
+    /// Data of a symbol is missing.
+    pub(crate) fn gap(&mut self, symbol: u32, time: Timestamp, gap: &Gap) {
+        self.books.gap(symbol, time, gap);
+    }
+
     /// The books.
     pub fn books(&self) -> &Applier {
         &self.books
-    }
-
-    /// The books, to be restored, or for gaps.
-    pub(crate) fn books_mut(&mut self) -> &mut Applier {
-        &mut self.books
     }
 
     /// Names of the record types that change books of one symbol.

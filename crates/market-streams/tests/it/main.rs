@@ -1,5 +1,8 @@
 //! Books of streams at any time: with and without checkpoints, beside a replay of everything.
 
+mod gaps;
+mod live;
+
 use std::time::Duration;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};

@@ -1,0 +1,125 @@
+//! Gaps of streams: recorded ones, holes in sequence numbers, silence; and what nothing proves.
+
+use std::time::Duration;
+use tapedb_codec::SchemaBuilder;
+use tapedb_engine::{Database, StreamOptions};
+use tapedb_market::{Entry, Gap, GapCause, Level2Update, Package, PackageKind, SequenceRange};
+use tapedb_market_streams::{GapScan, GapSummary, Pass, Verdict, cause_name};
+use tapedb_schema::Timestamp;
+
+type Messages<'a> = &'a [(&'a str, i64, Result<Package, Gap>)];
+
+fn update(first: u64, last: u64, previous: Option<u64>) -> Result<Package, Gap> {
+    let entries = vec![Entry::SequenceRange(SequenceRange { first, previous })];
+    Ok(Package { sequence: Some(last), entries, ..Package::default() })
+}
+
+fn plain(kind: PackageKind) -> Result<Package, Gap> {
+    Ok(Package { kind, entries: vec![Entry::Level2Update(Level2Update::default())], ..Package::default() })
+}
+
+fn gap(cause: GapCause) -> Result<Package, Gap> {
+    Err(Gap { cause, ..Gap::default() })
+}
+
+/// Time, symbol, cause, missing numbers, begin and end of each gap.
+fn scan(messages: Messages<'_>, symbols: &[&str], silence: Option<Duration>) -> (Vec<String>, GapSummary) {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::open(directory.path().join("db")).unwrap();
+    let schema = SchemaBuilder::new().with::<Package>().with::<Gap>().finish();
+    let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for (symbol, time, message) in messages {
+        match message {
+            Ok(package) => loader.append(symbol, Timestamp(*time), package).unwrap(),
+            Err(gap) => loader.append(symbol, Timestamp(*time), gap).unwrap(),
+        }
+    }
+    loader.flush().unwrap();
+    let symbols: Vec<String> = symbols.iter().map(|symbol| (*symbol).to_string()).collect();
+    let mut scan = GapScan::open(&stream, stream.cursor(), &symbols, silence).unwrap();
+    let mut found = Vec::new();
+    while scan.step(1, &mut found).unwrap() == Pass::More {}
+    let text = |number: Option<u64>| number.map_or("-".into(), |number| number.to_string());
+    let time = |time: Option<Timestamp>| time.map_or("-".into(), |time| time.nanos().to_string());
+    let line = |found: &tapedb_market_streams::FoundGap| {
+        let gap = &found.gap;
+        let kind = if found.is_recorded { "recorded" } else { cause_name(gap.cause) };
+        let parts = [text(gap.first_missing), text(gap.last_missing), time(gap.from), time(gap.to)];
+        format!("{} {} {kind} {}", found.time.nanos(), found.symbol, parts.join(" "))
+    };
+    (found.iter().map(line).collect(), scan.summary().clone())
+}
+
+#[test]
+fn holes_in_sequence_numbers_are_found() {
+    let messages = [
+        ("A", 1, update(1, 5, None)),
+        ("A", 2, update(6, 9, None)),
+        ("B", 2, update(900, 901, None)),
+        ("A", 7, update(12, 14, None)),
+        ("A", 8, update(40, 41, Some(20))),
+        ("A", 9, update(42, 43, Some(41))),
+    ];
+    let (found, summary) = scan(&messages[..3], &[], None);
+    assert_eq!((found.len(), summary.verdict(), summary.complete), (0, Verdict::Complete, 2));
+    let (found, summary) = scan(&messages, &[], None);
+    assert_eq!(found, ["7 A sequence break 10 11 2 7", "8 A sequence break 15 20 7 8"]);
+    assert_eq!((summary.verdict(), summary.complete, summary.with_gaps), (Verdict::Gaps, 1, 1));
+}
+
+#[test]
+fn what_nothing_proves_cannot_be_verified() {
+    let good = ("A", 1, update(1, 5, None));
+    let of = |messages: Messages<'_>| scan(messages, &[], None).1;
+    assert_eq!(of(&[]).verdict(), Verdict::CannotBeVerified);
+    assert_eq!(of(&[("A", 1, plain(PackageKind::Snapshot))]).verdict(), Verdict::CannotBeVerified);
+    let snapshot = of(&[good.clone(), ("A", 2, plain(PackageKind::Snapshot))]);
+    assert_eq!(snapshot.verdict(), Verdict::Complete);
+    for symbol in ["A", "B"] {
+        let summary = of(&[good.clone(), (symbol, 2, plain(PackageKind::Update))]);
+        assert_eq!((summary.verdict(), summary.unverifiable), (Verdict::CannotBeVerified, 1), "{symbol}");
+        assert_eq!((summary.numbered, summary.unnumbered, summary.messages), (1, 1, 2));
+    }
+}
+
+#[test]
+fn recorded_gaps_are_listed_and_our_own_drops_are_counted_apart() {
+    let messages = [
+        ("A", 1, update(1, 5, None)),
+        ("A", 3, gap(GapCause::Dropped)),
+        // The numbers between are those of the recorded gap.
+        ("A", 4, update(70, 75, None)),
+    ];
+    let (found, summary) = scan(&messages, &[], None);
+    assert_eq!(found, ["3 A recorded - - - -"]);
+    assert_eq!((summary.own_drops, summary.gaps.len(), summary.verdict()), (1, 0, Verdict::Gaps));
+}
+
+#[test]
+fn gaps_of_a_channel_concern_all_symbols_and_those_of_a_symbol_do_not() {
+    let mut messages =
+        vec![("A", 1, update(1, 5, None)), ("B", 1, update(1, 5, None)), ("B", 2, gap(GapCause::Reconnect))];
+    let (found, summary) = scan(&messages, &["A"], None);
+    assert_eq!((found.len(), summary.verdict(), summary.complete), (0, Verdict::Complete, 1));
+    messages.push(("channel", 3, gap(GapCause::MissingFile)));
+    let (found, summary) = scan(&messages, &["A"], None);
+    assert_eq!(found, ["3 channel recorded - - - -"]);
+    assert_eq!((summary.verdict(), summary.complete, summary.with_gaps), (Verdict::Gaps, 0, 1));
+    let (found, summary) = scan(&messages, &[], None);
+    assert_eq!((found.len(), summary.with_gaps, summary.gaps["missing file"]), (2, 2, 1));
+}
+
+#[test]
+fn silence_is_a_gap_beyond_its_limit_also_where_it_has_not_ended() {
+    let messages = [
+        ("A", 0, update(1, 5, None)),
+        ("B", 0, update(1, 5, None)),
+        ("A", 1_000_000_000, update(6, 9, None)),
+        ("A", 2_000_000_001, update(10, 12, None)),
+    ];
+    assert_eq!(scan(&messages, &[], None).1.verdict(), Verdict::Complete);
+    let (found, summary) = scan(&messages, &[], Some(Duration::from_secs(1)));
+    let expected = ["2000000001 A silence - - 1000000000 2000000001", "2000000001 B silence - - 0 -"];
+    assert_eq!((found, summary.with_gaps), (expected.map(String::from).to_vec(), 2));
+}

@@ -14,6 +14,7 @@ mod remote;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::maintenance::{backup, check, inspect, repair, restore, seal};
+use commands::market::{book, gaps};
 #[cfg(feature = "parquet")]
 use commands::messages::export;
 use commands::messages::{erase, generate, import, load, read, rewrite, tail};
@@ -79,6 +80,8 @@ enum Command {
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
+    Book(book::Args),
+    Gaps(gaps::Args),
     #[cfg(feature = "sql")]
     Sql(Box<sql::Args>),
     Topic(topic::Args),
@@ -154,6 +157,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
+        Command::Book(args) => book::run(args, ui),
+        Command::Gaps(args) => gaps::run(args, ui),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(*args, ui),
         Command::Topic(args) => topic::run(args, ui),

@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod maintenance;
 pub mod manual;
+pub mod market;
 pub mod messages;
 pub mod serve;
 pub mod shell;

@@ -150,7 +150,8 @@ fn every_command_has_help() {
     let all = help(&[]);
     for command in [
         "streams", "desc", "symbols", "create", "alter", "rename", "seal", "truncate", "purge", "clear",
-        "delete", "check", "inspect", "generate", "import", "load", "rewrite", "read", "tail",
+        "delete", "check", "inspect", "generate", "import", "load", "rewrite", "read", "tail", "book",
+        "gaps",
     ] {
         assert!(all.contains(&format!("\n  {command} ")), "{command}");
         let text = help(&[command]);

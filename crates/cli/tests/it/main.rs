@@ -1,6 +1,7 @@
 //! The `tapedb` command as people and programs use it: the built binary, over generated data.
 
 mod altering;
+mod books;
 mod certifying;
 mod checking;
 mod exchanging;

@@ -1,0 +1,121 @@
+//! `tapedb book` and `tapedb gaps`.
+
+use crate::serving::Served;
+use crate::support::{Place, Run};
+use serde_json::Value;
+
+fn filled() -> (Place, String) {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 20k").good();
+    let symbol = place.run("symbols feed").good().lines().next().unwrap().to_string();
+    (place, symbol)
+}
+
+fn book(place: &Place, symbol: &str, more: &str) -> Value {
+    place.run(&format!("book feed {symbol} --json {more}")).json().remove(0)
+}
+
+#[test]
+fn a_book_is_the_same_with_checkpoints() {
+    let (place, symbol) = filled();
+    let at = "--at 2024-01-02T14:30:00.3Z";
+    let [last, then] = ["", at].map(|at| book(&place, &symbol, at));
+    let venue = &last["venues"][0];
+    assert_eq!(
+        (&venue["state"], &venue["kind"], &venue["bid_levels"]),
+        (&"seeded".into(), &"prices".into(), &50.into())
+    );
+    assert_eq!((venue["bids"].as_array().unwrap().len(), &last["checkpoint"]), (10, &Value::Null));
+    assert_ne!(then["venues"][0]["bids"], venue["bids"]);
+
+    let written = place.run("book feed --checkpoint --every 2k --json").json().remove(0);
+    assert_eq!(written["messages"], 20_000);
+    assert!(written["checkpoints"].as_u64().unwrap() > 200, "{written}");
+    let again = [("", &last), (at, &then)].map(|(at, before)| {
+        let now = book(&place, &symbol, at);
+        assert_eq!(
+            (&now["venues"][0]["bids"], &now["venues"][0]["asks"]),
+            (&before["venues"][0]["bids"], &before["venues"][0]["asks"])
+        );
+        assert!(
+            now["checkpoint"].is_string()
+                && now["messages_replayed"].as_u64() < before["messages_replayed"].as_u64()
+        );
+        now
+    });
+    assert_eq!(again[1]["best_bid"], then["best_bid"]);
+    let rest = place.run("book feed --checkpoint --every 2k").good();
+    assert_eq!(rest, "0 checkpoints of books written to feed.books, of 20000 messages\n");
+}
+
+#[test]
+fn the_ladder_is_a_table_and_wrong_requests_are_refused() {
+    let (place, symbol) = filled();
+    let text = place.run(&format!("book feed {symbol} --depth 3")).good();
+    assert!(text.contains(" prices: seeded, 50 bids and 50 asks, changed 2024-01-02T14:30"), "{text}");
+    let table = text.lines().skip_while(|line| !line.starts_with("orders"));
+    let table: Vec<&str> = table.take_while(|line| !line.is_empty()).collect();
+    assert_eq!(table.len(), 7, "{text}");
+    let watched = place.run(&format!("book feed {symbol} --depth 3 --watch --for 1ms")).good();
+    assert_eq!(watched, text);
+    assert!(place.run("book feed NONE").bad(1).contains("has no symbol"));
+    assert_eq!(place.run("book feed").code, 2);
+    place.run("generate --stream bars --kind bars --messages 20").good();
+    assert!(place.run("book bars S000000").bad(1).contains("Package, Order, MarketByPrice"));
+    assert!(place.run("book feed --checkpoint --every x").err.contains("neither a number of messages"));
+}
+
+#[test]
+fn a_watched_book_is_printed_again_when_it_changes() {
+    let (place, symbol) = filled();
+    let mut watch = place.command(&format!("book feed {symbol} --json --watch --for 4s"));
+    let child = place.start(&mut watch);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    place.run("generate --stream feed --messages 5k --seed 9 --start 2024-01-03").good();
+    let watched = Run::of(child.wait_with_output().expect("it ends")).json();
+    let last = watched.last().expect("a book");
+    assert!(watched.len() > 1 && last["time"].as_str().unwrap().starts_with("2024-01-03"), "{watched:?}");
+    assert_eq!(last["venues"][0]["bids"], book(&place, &symbol, "")["venues"][0]["bids"]);
+}
+
+#[test]
+fn a_server_has_the_same_books() {
+    let (place, symbol) = filled();
+    place.run("book feed --checkpoint --every 5k").good();
+    let mut here = book(&place, &symbol, "");
+    let directory = place.db();
+    let (_served, ready) = Served::start(directory.parent().unwrap(), &[]);
+    let url = format!("tape://{}", ready["tcp"].as_str().unwrap());
+    let there = Run::plain(&format!("book feed {symbol} --json --db {url}")).json().remove(0);
+    assert!(there["checkpoint"].is_string());
+    assert_eq!(there, here.take());
+    let written =
+        Run::plain(&format!("book feed --checkpoint --every 1k --json --db {url}")).json().remove(0);
+    assert!(written["checkpoints"].as_u64().unwrap() > 100, "{written}");
+}
+
+#[test]
+fn gaps_are_listed_and_what_cannot_be_verified_is_not_complete() {
+    let (place, _) = filled();
+    let verdict = place.run("gaps feed --json").json().remove(0);
+    assert_eq!((&verdict["verdict"], &verdict["messages"]), (&"cannot be verified".into(), &20_000.into()));
+    let silent = place.run("gaps feed --silence 5ms").good();
+    assert!(silent.lines().next().unwrap().contains(" silence, 0."), "{silent}");
+    assert!(silent.lines().last().unwrap().starts_with("verdict: gaps; gaps: "), "{silent}");
+    assert!(silent.lines().last().unwrap().ends_with("; messages: 0 numbered, 19,950 not"), "{silent}");
+}
+
+#[test]
+fn the_recorded_book_of_orders_is_that_of_two_independent_builders() {
+    let Some(data) = tapedb_skipped::recorded_data() else { return };
+    let place = Place::new();
+    let file = data.join("dbn/esh4-glbx-mdp3-20231225.mbo.dbn.zst");
+    assert_eq!(place.import("--format dbn", &[&file]).code, 0);
+    place.run("book s --checkpoint --every 10k").good();
+    let found = place.run("book s ESH4 --json --depth 1").json().remove(0);
+    let venue = &found["venues"][0];
+    assert_eq!((&venue["orders"], &venue["state"]), (&11_217.into(), &"seeded".into()));
+    assert_eq!(venue["bids"][0], serde_json::json!({ "price": "4810.00", "size": "22", "orders": 22 }));
+    assert_eq!(venue["asks"][0], serde_json::json!({ "price": "4810.25", "size": "28", "orders": 18 }));
+    assert!(found["checkpoint"].is_string());
+}

@@ -50,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     targets::dbn::TARGET,
     targets::itch::TARGET,
     targets::captures::TARGET,
+    targets::frames::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,

@@ -7,6 +7,7 @@ mod checking;
 mod exchanging;
 mod importing;
 mod importing_kdb;
+mod importing_venues;
 mod interrupted;
 mod kdb_client;
 mod keeping;

@@ -52,7 +52,7 @@ impl Served {
 }
 
 /// The command with a server instead of the database of a place, which is also its home. `{}` stands for the server.
-fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
+pub fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
     let url = format!("tape://{}", ready["tcp"].as_str().expect("it listens"));
     let line = if line.contains("{}") { line.replace("{}", &url) } else { format!("{line} --db {url}") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
@@ -61,7 +61,7 @@ fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
     command
 }
 
-fn run(mut command: Command) -> Run {
+pub fn run(mut command: Command) -> Run {
     Run::of(command.output().expect("the command runs"))
 }
 

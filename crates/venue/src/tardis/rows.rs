@@ -5,6 +5,7 @@ use crate::fields::BadLine;
 use crate::frames::ids;
 use crate::frames::messages::{Messages, is_zero};
 use crate::frames::scalar::Scalar;
+use crate::source::{MAX_SYMBOL_BYTES, is_symbol};
 use tapedb_market::{
     Aggressor, BookAction, Entry, Level2Update, MarketByPrice, OrderAction, Package, PackageKind, Side, Trade,
 };
@@ -192,9 +193,13 @@ pub(super) fn change(
         exchange: head.exchange,
         ..Level2Update::default()
     };
-    // Also the symbol's limit, before the row is taken.
-    if !crate::source::is_symbol(head.symbol) || head.symbol.len() > 200 {
-        return Err(out.bad(head.symbol, "a symbol of 1 to 200 bytes"));
+    // Before the row is taken: its message is made later. Upper case may be longer.
+    let fits = match head.symbol.is_ascii() {
+        true => is_symbol(head.symbol),
+        false => is_symbol(&head.symbol.to_uppercase()),
+    };
+    if !fits {
+        return Err(out.bad(head.symbol, format!("a symbol of 1 to {MAX_SYMBOL_BYTES} bytes")));
     }
     Ok(Change { snapshot, entry: Entry::Level2Update(entry) })
 }

@@ -53,7 +53,7 @@ pub(super) fn read(format: Format, path: &Path, options: &ImportOptions) -> Resu
 }
 
 /// Its bytes are valid.
-struct CanBeViewed;
+pub(super) struct CanBeViewed;
 
 impl Visitor for CanBeViewed {
     type Output = ();

@@ -7,6 +7,7 @@ pub mod captures;
 pub mod compiled_row;
 pub mod dbn;
 pub mod evolve;
+pub mod frames;
 pub mod importers;
 pub mod itch;
 pub mod json_text;

@@ -161,6 +161,11 @@ fn captures() {
 }
 
 #[test]
+fn frames() {
+    fuzz("frames", RUNS_ON_DISK);
+}
+
+#[test]
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }

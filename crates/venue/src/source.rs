@@ -120,6 +120,9 @@ pub(super) trait LineParser: Send {
         None
     }
 
+    /// A line was passed over, in or before this parser: rows may say that something is missing.
+    fn refused(&mut self, _bad: &BadLine) {}
+
     /// The file has ended: what was held back, to see what follows, is queued.
     fn finish(&mut self) {}
 
@@ -202,6 +205,7 @@ impl<P: LineParser> TextSource<P> {
                 Line::End => {
                     self.finished = true;
                     self.parser.finish();
+                    self.parser.count(&mut self.counters);
                     continue;
                 }
                 Line::TooLong(text) => {
@@ -228,6 +232,8 @@ impl<P: LineParser> TextSource<P> {
                 return Err(line_error(&self.place, bad, text));
             }
             self.counters.bad_lines += 1;
+            self.parser.refused(&bad);
+            self.parser.count(&mut self.counters);
         }
     }
 }

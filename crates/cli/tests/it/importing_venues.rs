@@ -50,13 +50,17 @@ fn csv_of_tardis_is_found_out_and_resumed_within_a_message_of_several_rows() {
     assert!(error.contains("day.csv, line 5") && error.contains("--on-bad-line skip"), "{error}");
     assert!(place.messages("s") <= 1, "the second message is not whole");
     let totals = place.import("--on-bad-line skip --json", &[&file]).json().remove(1);
-    assert_eq!((&totals["messages"], &totals["bad_lines"]), (&2.into(), &1.into()));
+    assert_eq!((&totals["messages"], &totals["bad_lines"]), (&3.into(), &1.into()));
     let packages = place.run("read s --json").json();
     let prices = |package: &Value| {
         let entries = package["entries"].as_array().unwrap();
         entries.iter().map(|entry| entry["price"].as_str().unwrap().to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(packages.iter().map(prices).collect::<Vec<_>>(), [["6421", "6420"], ["6421.5", "6422"]]);
+    assert_eq!(prices(&packages[0]), ["6421", "6420"]);
+    assert_eq!(
+        (&packages[1]["cause"], prices(&packages[2])),
+        (&"DROPPED".into(), vec!["6421.5".into(), "6422".into()])
+    );
     assert!(place.import("", &[&file]).bad(1).contains("imported into this stream before"));
 }
 

@@ -6,18 +6,18 @@
 use super::frames::{Number, VenueTime};
 use super::{Capture, Frame, Parser, Problem};
 use crate::fields::BadLine;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
 use crate::frames::messages::Messages;
 use crate::frames::{Frames, path_of};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use tapedb_market::{Aggressor, Entry, IntervalBar, Package, PackageKind, SequenceRange, Trade};
 use tapedb_schema::{Ascii, Timestamp};
 
 pub(crate) struct CaptureFrames {
     parser: Parser,
-    chains: HashMap<String, Chain>,
+    chains: BySymbol<Chain>,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +90,7 @@ struct Control {
 impl CaptureFrames {
     pub(crate) fn new(exchange: &str) -> Self {
         let capture = Capture { symbol: None, exchange: Ascii::new(exchange).ok(), day: None, unit: None };
-        Self { parser: capture.parser(), chains: HashMap::new() }
+        Self { parser: capture.parser(), chains: BySymbol::default() }
     }
 
     fn known(&mut self, text: &str, symbol: Option<&str>, out: &mut Messages) -> Result<(), BadLine> {
@@ -134,7 +134,7 @@ impl CaptureFrames {
         else {
             return Ok(());
         };
-        let chain = self.chains.entry(symbol.to_string()).or_default();
+        let chain = self.chains.of(symbol, out)?;
         chain.follow(symbol, (range.first, last), range.previous, out)
     }
 }

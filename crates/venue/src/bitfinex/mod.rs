@@ -118,10 +118,10 @@ impl Parser {
                 let symbol = if event.pair.is_empty() { event.symbol } else { event.pair };
                 let (kind, symbol) = (event.channel.0.to_string(), symbol.0.to_string());
                 let channel = Channel { kind, symbol, raw: event.prec.0.starts_with('R') };
-                self.channels.insert(number, channel);
-                if self.channels.len() > CHANNELS_MAX {
+                if self.channels.len() >= CHANNELS_MAX && !self.channels.contains_key(&number) {
                     return Err(out.bad(event.channel_id.0, format!("at most {CHANNELS_MAX} channels")));
                 }
+                self.channels.insert(number, channel);
             }
             "unsubscribed" => {
                 self.channels.remove(&out.whole(event.channel_id, "chanId")?);

@@ -11,6 +11,7 @@ mod tests;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::ids;
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
@@ -30,7 +31,7 @@ const LEVELS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Parser {
     /// Prices of levels, by symbol and the level's number; a symbol is there from its partial on.
-    levels: HashMap<String, HashMap<u64, Decimal64>>,
+    levels: BySymbol<HashMap<u64, Decimal64>>,
     count: usize,
 }
 
@@ -153,8 +154,8 @@ impl Parser {
             let mut package = Package::default();
             if action == "partial" {
                 package.kind = PackageKind::Snapshot;
-                let before = self.levels.insert(symbol.to_string(), HashMap::new());
-                self.count -= before.map_or(0, |levels| levels.len());
+                let before = std::mem::take(self.levels.of(symbol, out)?);
+                self.count -= before.len();
             }
             let (mut places, mut unknown) = ([0usize; 2], 0u64);
             for row in run {
@@ -188,7 +189,7 @@ impl Parser {
     ) -> Result<Option<Entry>, BadLine> {
         let (side, id) = (side_of(row.side, out)?, out.whole(row.id, "id")?);
         let stated = out.maybe_decimal(row.price)?;
-        let levels = self.levels.entry(row.symbol.0.to_string()).or_default();
+        let levels = self.levels.of(row.symbol.0, out)?;
         let known = if action == "delete" { levels.remove(&id) } else { levels.get(&id).copied() };
         if action == "delete" {
             self.count -= usize::from(known.is_some());
@@ -204,10 +205,10 @@ impl Parser {
             };
             return Ok(Some(Entry::Level2Update(delete)));
         }
-        self.count += usize::from(levels.insert(id, price).is_none());
-        if self.count > LEVELS_MAX {
+        if self.count >= LEVELS_MAX && !levels.contains_key(&id) {
             return Err(out.bad(row.id.0, format!("books of at most {LEVELS_MAX} levels")));
         }
+        self.count += usize::from(levels.insert(id, price).is_none());
         let (size, exchange) = (out.decimal(row.size)?, out.exchange());
         Ok(Some(match action {
             "partial" => Entry::Level2Snapshot(Level2Snapshot {

@@ -8,6 +8,7 @@ mod tests;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
 use crate::frames::ids;
 use crate::frames::messages::Messages;
@@ -17,7 +18,6 @@ use crate::source::{Counters, LineParser, Parsed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use tapedb_market::{MarketByPrice, OrderAction, Side};
 use tapedb_schema::Timestamp;
 
@@ -27,7 +27,7 @@ pub(super) const LOOKED_FOR: &str =
 #[derive(Default)]
 pub(super) struct Parser {
     /// By topic.
-    chains: HashMap<String, Chain>,
+    chains: BySymbol<Chain>,
 }
 
 #[derive(Deserialize)]
@@ -114,7 +114,7 @@ impl Parser {
         package.source_time = Some(out.time(frame.ts)?);
         package.match_time = frame.cts.some().map(|time| out.time(Scalar(time))).transpose()?;
         package.sequence = Some(number);
-        let chain = self.chains.entry(topic.to_string()).or_default();
+        let chain = self.chains.of(topic, out)?;
         match snapshot || number == 1 {
             true => chain.begin(number, out),
             false => chain.follow(data.s.0, (number, number), None, out)?,

@@ -16,10 +16,11 @@ mod literal;
 mod tests;
 
 use crate::fields::BadLine;
+use crate::frame_parser::{FrameError, FrameParser};
 use crate::options::ImportOptions;
 use crate::record::AnyRecord;
 use crate::source::{Counters, LineParser, Parsed};
-use crate::venues::{FrameError, FrameParser, Venue};
+use crate::venues::Venue;
 use std::path::Path;
 use tapedb_schema::{TimeUnit, Timestamp};
 
@@ -144,6 +145,12 @@ impl LineParser for Parser {
         self.symbol = message.symbol;
         *out = message.record;
         Some(message.time)
+    }
+
+    fn refused(&mut self, bad: &BadLine) {
+        if let Some(frames) = &mut self.frames {
+            frames.refused(&bad.expected);
+        }
     }
 
     fn count(&mut self, counters: &mut Counters) {

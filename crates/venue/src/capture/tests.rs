@@ -61,7 +61,7 @@ fn gzip_frames_are_unpacked_up_to_a_limit() {
         rows(&mut parser, &literal(trade)).unwrap(),
         ["2021-04-17T16:47:50.600Z BTCUSDT MarketByPrice"]
     );
-    let bomb = vec![b' '; crate::venues::MAX_FRAME_BYTES + 1];
+    let bomb = vec![b' '; crate::frame_parser::MAX_FRAME_BYTES + 1];
     assert!(rows(&mut parser, &literal(&bomb)).unwrap_err().contains("at most"), "a bomb");
     assert!(rows(&mut parser, br"1618678070.6: b'\x1f\x8b\x00'").unwrap_err().contains("gzip"));
     assert!(rows(&mut parser, &literal(b"\xff\xfe")).unwrap_err().contains("UTF-8"));

@@ -14,19 +14,19 @@ mod tests;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use tapedb_market::{Aggressor, Attribute, Entry, NoticeKind, Package, Side, Ticker, Trade};
 use tapedb_schema::Ascii;
 
 #[derive(Default)]
 pub(super) struct Parser {
     /// Numbers of trades, by product.
-    trades: HashMap<String, Chain>,
+    trades: BySymbol<Chain>,
 }
 
 #[derive(Deserialize)]
@@ -166,7 +166,7 @@ impl Parser {
             ..Package::default()
         };
         let symbol = frame.product_id.0;
-        let chain = self.trades.entry(symbol.to_string()).or_default();
+        let chain = self.trades.of(symbol, out)?;
         match condition {
             Some(_) => chain.begin(id, out),
             None => chain.follow(symbol, (id, id), None, out)?,

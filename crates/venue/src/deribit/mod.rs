@@ -8,6 +8,7 @@
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
 use crate::frames::ids;
 use crate::frames::messages::Messages;
@@ -15,7 +16,7 @@ use crate::frames::scalar::{Scalar, of_raw};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use tapedb_market::{
     Attribute, Entry, MarketByPrice, NoticeKind, OrderAction, Package, PackageKind, SequenceRange, Side,
     Ticker,
@@ -24,7 +25,7 @@ use tapedb_market::{
 #[derive(Default)]
 pub(super) struct Parser {
     /// By channel.
-    chains: HashMap<String, Chain>,
+    chains: BySymbol<Chain>,
 }
 
 #[derive(Deserialize)]
@@ -132,7 +133,7 @@ impl Parser {
                 });
             }
         }
-        let chain = self.chains.entry(channel.to_string()).or_default();
+        let chain = self.chains.of(channel, out)?;
         match snapshot {
             true => chain.begin(number, out),
             false => chain.follow(symbol, (number, number), previous, out)?,

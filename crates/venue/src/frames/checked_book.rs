@@ -2,6 +2,7 @@
 //!
 //! Always true: the book is what the venue's was after the last change, if `state` is `Whole`; checks are made only then.
 
+use super::by_symbol::BySymbol;
 use super::messages::{Messages, is_zero};
 use super::scalar::Scalar;
 use crate::fields::BadLine;
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 use tapedb_market::{Gap, GapCause, Side};
 use tapedb_schema::{Decimal64, Timestamp};
 
-/// Most levels of a side: venues' books have at most some ten thousand.
-const LEVELS_MAX: usize = 1 << 18;
+/// Most levels of all books of a connection: 250 MB. Less in tests, which try it.
+const LEVELS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 21 };
 
 /// A price as a key, by number.
 struct Price(Decimal64);
@@ -65,11 +66,6 @@ impl CheckedBook {
         *self = Self { state: State::Whole, ..Self::default() };
     }
 
-    /// Whatever was missed, the book is not the venue's any more.
-    pub(crate) fn lose(&mut self) {
-        *self = Self::default();
-    }
-
     /// Sets a level, or removes it at size 0; one that is not there is removed without effect.
     pub(crate) fn set(
         &mut self,
@@ -85,9 +81,6 @@ impl CheckedBook {
         } else {
             // The text of a price may change, so it does not stay with the key.
             levels.insert(key, (price.0.into(), size.0.into()));
-            if levels.len() > LEVELS_MAX {
-                return Err(out.bad(price.0, format!("a book of at most {LEVELS_MAX} levels a side")));
-            }
         }
         Ok(())
     }
@@ -157,10 +150,69 @@ impl CheckedBook {
         i64::from(crc.sum() as i32)
     }
 
+    fn len(&self) -> usize {
+        self.bids.len() + self.asks.len()
+    }
+
     fn side(&mut self, side: Side) -> &mut Levels {
         match side {
             Side::Bid => &mut self.bids,
             Side::Ask => &mut self.asks,
         }
+    }
+}
+
+/// The books of a connection, in bounded memory.
+#[derive(Default)]
+pub(crate) struct CheckedBooks {
+    books: BySymbol<CheckedBook>,
+    /// Of all books.
+    levels: usize,
+}
+
+impl CheckedBooks {
+    /// Changes a book. One that would make it too many levels is lost.
+    pub(crate) fn change<T>(
+        &mut self,
+        symbol: &str,
+        out: &mut Messages,
+        change: impl FnOnce(&mut CheckedBook, &mut Messages) -> Result<T, BadLine>,
+    ) -> Result<T, BadLine> {
+        let book = self.books.of(symbol, out)?;
+        let others = self.levels - book.len();
+        let mut changed = change(book, out);
+        if others + book.len() > LEVELS_MAX {
+            *book = CheckedBook::default();
+            changed = Err(out.bad(symbol, format!("books of at most {LEVELS_MAX} levels")));
+        }
+        self.levels = others + book.len();
+        changed
+    }
+
+    /// Whatever was missed, no book is the venue's any more.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_of_too_many_levels_are_lost_one_by_one() {
+        let (mut books, mut out) = (CheckedBooks::default(), Messages::new("X", false));
+        let mut fill = |symbol: &str, levels: usize| {
+            books.change(symbol, &mut out, |book, out| {
+                book.begin();
+                (1..=levels)
+                    .try_for_each(|price| book.set(Side::Bid, Scalar(&price.to_string()), Scalar("1"), out))
+            })
+        };
+        let half = LEVELS_MAX / 2;
+        assert!(fill("A", half).is_ok() && fill("B", half).is_ok());
+        assert!(fill("C", 1).unwrap_err().expected.contains("levels"));
+        assert!(fill("A", half - 1).is_ok() && fill("C", 1).is_ok());
+        assert!(fill("B", half + 1).is_err() && fill("B", half).is_ok());
     }
 }

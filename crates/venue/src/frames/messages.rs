@@ -16,6 +16,8 @@ use tapedb_schema::{Ascii, Decimal64, DecimalError, TimeUnit, Timestamp};
 
 /// Levels of one side of a snapshot: their place is a `u16`.
 const LEVELS_MAX: usize = 1 << 16;
+/// Longest number: books keep those of their levels.
+const NUMBER_BYTES_MAX: usize = 256;
 
 /// A message with its header.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,9 +56,9 @@ impl Messages {
         self.rows.pop_front()
     }
 
-    /// Drops what a refused frame has left.
+    /// Drops what a refused frame has left, but its gaps: the check that found one goes on behind it.
     pub(crate) fn clear(&mut self) {
-        self.rows.clear();
+        self.rows.retain(|message| matches!(message.record, AnyRecord::Gap(_)));
     }
 
     pub(crate) fn counters(&mut self) -> &mut Counters {
@@ -100,6 +102,9 @@ impl Messages {
     }
 
     pub(crate) fn decimal(&mut self, number: Scalar<'_>) -> Result<Decimal64, BadLine> {
+        if number.0.len() > NUMBER_BYTES_MAX {
+            return Err(self.bad(number.0, format!("a number of at most {NUMBER_BYTES_MAX} bytes")));
+        }
         match decimal(number.0, self.round) {
             Ok((decimal, rounded)) => {
                 self.counters.rounded_numbers += u64::from(rounded);

@@ -1,6 +1,7 @@
 //! What the parsers of venues' frames share: JSON scalars as they are written, messages and what is counted beside them, checks of sequences and
 //! checksums.
 
+pub(super) mod by_symbol;
 pub(super) mod chain;
 pub(super) mod checked_book;
 pub(super) mod ids;
@@ -13,8 +14,8 @@ use messages::Messages;
 
 /// The frames of one venue on one connection: from text to messages, with whatever state that needs.
 ///
-/// A frame that is refused leaves no messages; its part of the state may have changed, which a later check of the sequence or the
-/// checksum shows.
+/// A frame that is refused leaves no messages but gaps; its part of the state may have changed, which a later check of the sequence or
+/// the checksum shows.
 pub(super) trait Frames: Send {
     /// A connection was opened; it is not the first one of this parser if `again`.
     fn opened(&mut self, again: bool, out: &mut Messages) -> Result<(), BadLine>;

@@ -14,13 +14,12 @@ mod tests;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
-use crate::frames::checked_book::CheckedBook;
+use crate::frames::checked_book::{CheckedBook, CheckedBooks};
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use tapedb_market::{
     Aggressor, Attribute, Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Ticker, Trade,
     TradeCondition,
@@ -32,7 +31,7 @@ const NANOS_PER_MINUTE: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(super) struct Parser {
     /// By pair.
-    books: HashMap<String, CheckedBook>,
+    books: CheckedBooks,
 }
 
 #[derive(Deserialize)]
@@ -78,7 +77,7 @@ struct TickerPart<'a> {
 
 impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
-        self.books.values_mut().for_each(CheckedBook::lose);
+        self.books.lose();
         Ok(())
     }
 
@@ -93,7 +92,7 @@ impl Frames for Parser {
         let (channel, pair) =
             (out.json::<Cow<'_, str>>(channel.get())?, out.json::<Cow<'_, str>>(pair.get())?);
         match channel.split('-').next().unwrap_or_default() {
-            "book" => self.book(parts, &channel, &pair, out),
+            "book" => self.books.change(&pair, out, |known, out| book(known, parts, &channel, &pair, out)),
             "trade" => trades(parts, &pair, out),
             "ticker" => parts.iter().try_for_each(|part| ticker(&out.json(part.get())?, &pair, out)),
             "spread" => parts.iter().try_for_each(|part| spread(part, &pair, out)),
@@ -130,56 +129,49 @@ fn at<'a>(scalars: &[Scalar<'a>], index: usize, out: &Messages) -> Result<Scalar
         .ok_or_else(|| out.bad(place, format!("an array of at least {} scalars", index + 1)))
 }
 
-impl Parser {
-    /// Bids and asks may come as two objects of one update; the second has the checksum.
-    fn book(
-        &mut self,
-        parts: &[&RawValue],
-        channel: &str,
-        pair: &str,
-        out: &mut Messages,
-    ) -> Result<(), BadLine> {
-        let depth = channel.split_once('-').and_then(|(_, depth)| depth.parse().ok());
-        let depth: usize = depth.ok_or_else(|| out.bad("", format!("a depth in the channel {channel}")))?;
-        let book = self.books.entry(pair.to_string()).or_default();
-        let (mut package, mut checksum) = (Package::default(), None);
-        for part in parts {
-            let part: BookPart<'_> = out.json(part.get())?;
-            let snapshot = part.all_asks.is_some() || part.all_bids.is_some();
-            if snapshot {
-                package.kind = PackageKind::Snapshot;
-                book.begin();
-            }
-            let (bids, asks) = (part.all_bids.unwrap_or(part.bids), part.all_asks.unwrap_or(part.asks));
-            for (side, levels) in [(Side::Bid, &bids), (Side::Ask, &asks)] {
-                for (place, level) in levels.iter().enumerate() {
-                    let (price, size) = (at(level, 0, out)?, at(level, 1, out)?);
-                    let time = out.seconds(at(level, 2, out)?)?;
-                    package.match_time = package.match_time.max(Some(time));
-                    book.set(side, price, size, out)?;
-                    package.entries.push(match snapshot {
-                        true => out.level(side, place, (price, size), None)?,
-                        false => out.update(side, price, size, None)?,
-                    });
-                }
-            }
-            checksum = part
-                .checksum
-                .some()
-                .map(|text| out.whole(Scalar(text), "checksum"))
-                .transpose()?
-                .or(checksum);
+/// Bids and asks may come as two objects of one update; the second has the checksum.
+fn book(
+    book: &mut CheckedBook,
+    parts: &[&RawValue],
+    channel: &str,
+    pair: &str,
+    out: &mut Messages,
+) -> Result<(), BadLine> {
+    let depth = channel.split_once('-').and_then(|(_, depth)| depth.parse().ok());
+    let depth: usize = depth.ok_or_else(|| out.bad("", format!("a depth in the channel {channel}")))?;
+    let (mut package, mut checksum) = (Package::default(), None);
+    for part in parts {
+        let part: BookPart<'_> = out.json(part.get())?;
+        let snapshot = part.all_asks.is_some() || part.all_bids.is_some();
+        if snapshot {
+            package.kind = PackageKind::Snapshot;
+            book.begin();
         }
-        book.truncate(depth);
-        let snapshot = package.kind == PackageKind::Snapshot;
-        out.push(pair, package)?;
-        match checksum.and_then(|checksum| i64::try_from(checksum).ok()) {
-            Some(checksum) => book.check(pair, (checksum, book.digits()), out),
-            None if snapshot => Ok(()),
-            None => {
-                out.unverifiable();
-                Ok(())
+        let (bids, asks) = (part.all_bids.unwrap_or(part.bids), part.all_asks.unwrap_or(part.asks));
+        for (side, levels) in [(Side::Bid, &bids), (Side::Ask, &asks)] {
+            for (place, level) in levels.iter().enumerate() {
+                let (price, size) = (at(level, 0, out)?, at(level, 1, out)?);
+                let time = out.seconds(at(level, 2, out)?)?;
+                package.match_time = package.match_time.max(Some(time));
+                book.set(side, price, size, out)?;
+                package.entries.push(match snapshot {
+                    true => out.level(side, place, (price, size), None)?,
+                    false => out.update(side, price, size, None)?,
+                });
             }
+        }
+        checksum =
+            part.checksum.some().map(|text| out.whole(Scalar(text), "checksum")).transpose()?.or(checksum);
+    }
+    book.truncate(depth);
+    let snapshot = package.kind == PackageKind::Snapshot;
+    out.push(pair, package)?;
+    match checksum.and_then(|checksum| i64::try_from(checksum).ok()) {
+        Some(checksum) => book.check(pair, (checksum, book.digits()), out),
+        None if snapshot => Ok(()),
+        None => {
+            out.unverifiable();
+            Ok(())
         }
     }
 }

@@ -16,14 +16,14 @@ mod ticker;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
-use crate::frames::checked_book::CheckedBook;
+use crate::frames::checked_book::CheckedBooks;
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use tapedb_market::{Aggressor, Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Trade};
 use tapedb_schema::Ascii;
 
@@ -36,8 +36,9 @@ pub(super) enum Dialect {
 
 pub(super) struct Parser {
     dialect: Dialect,
-    /// By market and instrument.
-    books: HashMap<String, (CheckedBook, Chain)>,
+    /// By market, channel and instrument, as the following.
+    books: CheckedBooks,
+    chains: BySymbol<Chain>,
 }
 
 #[derive(Deserialize)]
@@ -89,13 +90,14 @@ struct TradeData<'a> {
 
 impl Parser {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, books: HashMap::new() }
+        Self { dialect, books: CheckedBooks::default(), chains: BySymbol::default() }
     }
 }
 
 impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
-        self.books.clear();
+        self.books.lose();
+        self.chains.clear();
         Ok(())
     }
 
@@ -157,20 +159,13 @@ impl Parser {
         out: &mut Messages,
     ) -> Result<(), BadLine> {
         let symbol = arg.inst_id.0;
-        let (book, chain) = self.books.entry(format!("{exchange} {} {symbol}", arg.channel.0)).or_default();
-        if snapshot {
-            book.begin();
-        }
-        for (side, levels) in [(Side::Bid, &data.bids), (Side::Ask, &data.asks)] {
-            for level in levels {
-                book.set(side, at(level, 0, out)?, at(level, 1, out)?, out)?;
-            }
-        }
+        let key = format!("{exchange} {} {symbol}", arg.channel.0);
         let package = package(data, snapshot, out)?;
         let sequence = package.sequence;
         let stated = data.checksum.0.parse::<i64>().ok().filter(|checksum| *checksum != 0);
         // The venue writes -1 before its first number, which a snapshot has.
         let previous = data.prev_seq_id.u64();
+        let chain = self.chains.of(&key, out)?;
         match (sequence, previous) {
             (Some(number), _) if snapshot => chain.begin(number, out),
             (Some(number), Some(before)) => chain.follow(symbol, (number, number), Some(before), out)?,
@@ -178,10 +173,20 @@ impl Parser {
             _ => {}
         }
         out.push(symbol, package)?;
-        match stated {
-            Some(stated) => book.check(symbol, (stated, book.in_turn()), out),
-            None => Ok(()),
-        }
+        self.books.change(&key, out, |book, out| {
+            if snapshot {
+                book.begin();
+            }
+            for (side, levels) in [(Side::Bid, &data.bids), (Side::Ask, &data.asks)] {
+                for level in levels {
+                    book.set(side, at(level, 0, out)?, at(level, 1, out)?, out)?;
+                }
+            }
+            match stated {
+                Some(stated) => book.check(symbol, (stated, book.in_turn()), out),
+                None => Ok(()),
+            }
+        })
     }
 }
 

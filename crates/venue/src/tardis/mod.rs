@@ -21,6 +21,7 @@ use crate::frames::times;
 use crate::record::AnyRecord;
 use crate::source::{Counters, LineParser, Parsed};
 use rows::{Columns, Group, Kind};
+use tapedb_market::{Gap, GapCause};
 use tapedb_schema::{Ascii, TimeUnit, Timestamp};
 
 pub(super) const LOOKED_FOR: &str = "CSV files `<exchange>_<kind>_<rest>.csv` or `.csv.gz` whose header begins with `exchange,symbol,timestamp,local_timestamp`";
@@ -46,11 +47,19 @@ pub(super) struct Parser {
     group: Option<Group>,
     out: Messages,
     symbol: String,
+    /// When the last row was received.
+    last: Timestamp,
 }
 
 impl Parser {
     pub(super) fn new(round: bool) -> Self {
-        Self { kind: None, group: None, out: Messages::new("", round), symbol: String::new() }
+        Self {
+            kind: None,
+            group: None,
+            out: Messages::new("", round),
+            symbol: String::new(),
+            last: Timestamp(0),
+        }
     }
 
     fn row(&mut self, line: &str) -> Result<(), BadLine> {
@@ -62,8 +71,11 @@ impl Parser {
         let mut columns = Columns::new(line);
         let head = Head::of(&mut columns, &self.out)?;
         self.out.begin(head.received, line);
+
         if kind != Kind::Incremental {
-            return rows::push(kind, &head, columns, &mut self.out);
+            rows::push(kind, &head, columns, &mut self.out)?;
+            self.last = head.received;
+            return Ok(());
         }
         let change = rows::change(&head, columns, &mut self.out)?;
         match &mut self.group {
@@ -74,6 +86,7 @@ impl Parser {
                 self.group = Some(group);
             }
         }
+        self.last = head.received;
         Ok(())
     }
 
@@ -124,6 +137,19 @@ impl LineParser for Parser {
         self.symbol = message.symbol;
         *out = message.record;
         Some(message.time)
+    }
+
+    fn refused(&mut self, bad: &BadLine) {
+        // A file has one symbol, or rows of many that are mixed: the one before is as near as can be known.
+        let symbol = self.group.as_ref().map_or(&self.symbol, |group| &group.symbol).clone();
+        self.out.begin(self.last, "");
+        if !symbol.is_empty() {
+            let detail = Some(format!("a row was refused: expected {}", bad.expected));
+            let gap = Gap { cause: GapCause::Dropped, from: Some(self.last), detail, ..Gap::default() };
+            // It was the symbol of a row.
+            let pushed = self.out.gap(&symbol, gap);
+            debug_assert!(pushed.is_ok(), "{pushed:?}");
+        }
     }
 
     fn finish(&mut self) {

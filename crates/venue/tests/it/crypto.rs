@@ -135,7 +135,7 @@ fn long_numbers_are_bad_lines_without_leave_to_round() {
     let path = data.join("exchange-raw-ws/HUOBI.ws.44.0.gz");
     let options = ImportOptions { on_bad_line: OnBadLine::Skip(1000), ..ImportOptions::default() };
     let counters = read(&path, &options, |_| {});
-    assert!(counters.bad_lines > 0 && counters.rounded_numbers == 0);
+    assert!(counters.bad_lines > 0 && counters.rounded_numbers == 0 && counters.gaps > 0);
     let mut source =
         discover(Format::Capture, &[&path], &ImportOptions::default()).unwrap()[0].open().unwrap();
     let mut record = AnyRecord::default();

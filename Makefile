@@ -158,7 +158,7 @@ acceptance:
 	$(CARGO) build --release -p tapedb-cli
 	python3 testing/acceptance/check_import.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
 	python3 testing/acceptance/check_captures.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
-	python3 testing/acceptance/check_frames.py --data $(DATA)
+	python3 testing/acceptance/check_frames.py --tapedb $(TARGET)/release/tapedb --data $(DATA)
 	@if python3 -c 'import databento_dbn' 2>/dev/null; then \
 		python3 testing/acceptance/check_dbn.py --tapedb $(TARGET)/release/tapedb --data $(DATA)/dbn; \
 	else echo 'SKIPPED: files of Databento; install the package databento-dbn to compare them'; fi

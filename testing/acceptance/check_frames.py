@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts what files of crypto venues hold, with nothing but Python's json, gzip, zipfile and decimal, and compares it with the file of expected counts
-that the test `crypto` of `tapedb-venue` reads.
+that the test `crypto` of `tapedb-venue` reads, and with what the binary imports and reads back.
 
-    check_frames.py --data DIR [--write]
+    check_frames.py --data DIR [--tapedb target/release/tapedb] [--write]
 
 One line a file: its name, then for each kind of frame its count, of book frames the number of levels and the exact sum of their prices and sizes, of trades the
 number and the exact sums. `--write` replaces the file of expected counts. Exit code 0: no difference.
@@ -18,22 +18,29 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from decimal import Context, Decimal
+
+from frame_totals import Totals, stored
 
 EXPECTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frames.txt")
-# More digits than any sum has: additions are exact.
-EXACT = Context(prec=200)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", required=True, help="folder of the market data")
+    parser.add_argument("--tapedb", help="the binary, to import each file and to read it back")
     parser.add_argument("--write", action="store_true", help="replace the file of expected counts")
     args = parser.parse_args()
-    lines = []
+    lines, checks, same = [], Counter(), True
     for folder in ("bybit-ob500", "coinbase-book-snapshots", "exchange-raw-ws", "tardis-csv"):
         for name in sorted(os.listdir(os.path.join(args.data, folder))):
-            lines.append(count(os.path.join(args.data, folder, name), f"{folder}/{name}"))
+            path = os.path.join(args.data, folder, name)
+            lines.append(count(path, f"{folder}/{name}"))
+            if args.tapedb:
+                found, counted = stored(args.tapedb, path, f"{folder}/{name}")
+                checks.update(counted)
+                if found != lines[-1]:
+                    same = False
+                    print(f"expected: {lines[-1]}\nstored:   {found}")
     text = "\n".join(lines) + "\n"
     if args.write:
         with open(EXPECTED, "w", encoding="utf-8") as out:
@@ -42,51 +49,10 @@ def main():
     with open(EXPECTED, encoding="utf-8") as known:
         good = known.read() == text
     print("no difference" if good else f"DIFFERENT:\n{text}")
-    sys.exit(0 if good else 1)
-
-
-class Totals:
-    """What a file holds: entries of books and trades with exact sums, and frames of other kinds."""
-
-    def __init__(self):
-        self.counts = Counter()
-        self.prices = Decimal(0)
-        self.sizes = Decimal(0)
-        self.trade_prices = Decimal(0)
-        self.trade_sizes = Decimal(0)
-
-    def level(self, price, size):
-        """A level of a book; a size of None or 0 is a delete, whose price counts alone."""
-        self.counts["levels"] += 1
-        self.prices = EXACT.add(self.prices, rounded(price))
-        self.sizes = EXACT.add(self.sizes, rounded(size if size is not None else 0))
-
-    def trade(self, price, size):
-        self.counts["trades"] += 1
-        self.trade_prices = EXACT.add(self.trade_prices, rounded(price))
-        self.trade_sizes = EXACT.add(self.trade_sizes, abs(rounded(size)))
-
-    def line(self, name):
-        sums = {
-            "prices": self.prices,
-            "sizes": self.sizes,
-            "trade_prices": self.trade_prices,
-            "trade_sizes": self.trade_sizes,
-        }
-        parts = [f"{kind}={self.counts[kind]}" for kind in sorted(self.counts)]
-        parts += [f"{kind}={plain(total)}" for kind, total in sums.items() if total]
-        return " ".join([name, *parts])
-
-
-def rounded(number):
-    """Numbers of more than 16 digits to the nearest of 16, half to even."""
-    number = Decimal(number)
-    return Context(prec=16).plus(number) if len(number.as_tuple().digits) > 16 else number
-
-
-def plain(number):
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if args.tapedb:
+        same = same and checks["failed"] == checks["gaps"] == 0
+        print(f"{len(lines)} files read back: {'no difference' if same else 'DIFFERENT'}; {dict(checks)}")
+    sys.exit(0 if good and same else 1)
 
 
 def count(path, name):

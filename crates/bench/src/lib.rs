@@ -9,6 +9,7 @@ mod content;
 mod fields;
 mod jobs;
 mod machine;
+mod market;
 mod pool;
 mod remote;
 mod report;
@@ -40,6 +41,7 @@ enum Bench {
     Codec(codec::Args),
     Storage(storage::Args),
     Columns(columns::Args),
+    Market(market::Args),
     #[cfg(feature = "sql")]
     Sql(sql::Args),
     Read(remote::read::Args),
@@ -98,6 +100,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
         Bench::Columns(args) => columns::run(&args, ui)?,
+        Bench::Market(args) => market::run(&args, ui)?,
         #[cfg(feature = "sql")]
         Bench::Sql(args) => sql::run(&args, ui)?,
         Bench::Read(args) => remote::read::run(&args, ui)?,

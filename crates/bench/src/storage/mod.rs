@@ -18,7 +18,7 @@ use crate::pool::{bars_pool, feed_pool};
 use crate::report::Report;
 pub use args::Args;
 use args::Group;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, ScratchDir};
 use tapedb_terminal::{Failure, Ui};
 
 /// Runs the stage of a worker process; `None` if this is not one.

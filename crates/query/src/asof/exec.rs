@@ -83,7 +83,7 @@ impl ExtensionPlanner for AsOfPlanner {
         let rights = (0..right.input.schema().fields().len()).map(Origin::Right);
         let (matching, is_inner, schema) = (join.matching, join.is_inner, node.schema().inner().clone());
         let joining = Joining { matching, is_inner, output: lefts.chain(rights).collect(), schema };
-        Ok(Some(Arc::new(AsOfExec::new([left, right], joining))))
+        Ok(Some(Arc::new(AsOfExec::new([left, right], joining)?)))
     }
 }
 
@@ -98,10 +98,14 @@ pub(crate) struct AsOfExec {
 }
 
 impl AsOfExec {
-    fn new(sides: [Side; 2], joining: Joining) -> Self {
+    fn new(sides: [Side; 2], joining: Joining) -> Result<Self> {
         let mut equivalence = EquivalenceProperties::new(joining.schema.clone());
         if let Some(order) = order_of(&sides[0], &joining) {
             equivalence.add_ordering(order);
+        }
+        // A sort above was planned for the projection that the join has taken in, where both were equal.
+        for (first, second) in twice(&joining) {
+            equivalence.add_equal_conditions(first, second)?;
         }
         let properties = PlanProperties::new(
             equivalence,
@@ -109,7 +113,7 @@ impl AsOfExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { sides, joining, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+        Ok(Self { sides, joining, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() })
     }
 
     /// The scan on the right side, if the join reads it by symbol.
@@ -169,6 +173,18 @@ fn order_of(left: &Side, joining: &Joining) -> Option<LexOrdering> {
     LexOrdering::new(order.iter().map_while(place))
 }
 
+/// Pairs of columns of the result that are the same column of a side.
+fn twice(joining: &Joining) -> Vec<(PhysicalExprRef, PhysicalExprRef)> {
+    let column = |place: usize| -> PhysicalExprRef {
+        Arc::new(Column::new(joining.schema.field(place).name(), place))
+    };
+    let first = |origin: &Origin| joining.output.iter().position(|other| other == origin);
+    let pair = |(place, origin): (usize, &Origin)| {
+        first(origin).filter(|first| *first < place).map(|first| (column(first), column(place)))
+    };
+    joining.output.iter().enumerate().filter_map(pair).collect()
+}
+
 impl DisplayAs for AsOfExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [left, right] = &self.sides;
@@ -226,7 +242,7 @@ impl ExecutionPlan for AsOfExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut sides = self.sides.clone();
         sides.iter_mut().zip(children).for_each(|(side, input)| side.input = input);
-        Ok(Arc::new(Self::new(sides, self.joining.clone())))
+        Ok(Arc::new(Self::new(sides, self.joining.clone())?))
     }
 
     /// Columns that are not in the result are not put together.
@@ -240,7 +256,7 @@ impl ExecutionPlan for AsOfExec {
         };
         let output = columns.into_iter().map(|column| self.joining.output[column]).collect();
         let joining = Joining { output, schema: projection.schema(), ..self.joining.clone() };
-        Ok(Some(Arc::new(Self::new(self.sides.clone(), joining))))
+        Ok(Some(Arc::new(Self::new(self.sides.clone(), joining)?)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

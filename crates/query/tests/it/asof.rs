@@ -257,6 +257,16 @@ fn joins_are_parts_of_larger_queries() {
     assert_eq!(place.rows(both), ["A|14", "B|16", "C|NULL"]);
 }
 
+/// The sort is by one of both columns, for they are equal.
+#[test]
+fn a_column_may_be_selected_twice() {
+    let place = place();
+    let sql = place.sql_with(Options { threads: Some(3), ..Options::default() });
+    let join = "t ASOF JOIN q MATCH_CONDITION (t.time >= q.time) ON t.symbol = q.symbol";
+    let query = format!("SELECT DISTINCT q.x AS a, q.x AS b FROM {join} ORDER BY 1, 2");
+    assert_eq!(rows_of(sql.query(&query).unwrap()).unwrap(), ["12|12", "14|14", "16|16", "NULL|NULL"]);
+}
+
 #[test]
 fn joins_may_follow_joins() {
     let place = place();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::Stdio;
 use tapedb_engine::Stream;
+use tapedb_query::Error;
 
 /// Set to run more random queries than [`QUERIES`].
 const QUERIES_VARIABLE: &str = "TAPEDB_SQL_QUERIES";
@@ -83,26 +84,24 @@ fn are_near(a: &str, b: &str) -> bool {
     }
 }
 
-#[track_caller]
-fn compare(query: &str, ours: &[String], theirs: &Value) {
-    let theirs: Vec<Vec<&str>> = theirs
-        .as_array()
-        .unwrap_or_else(|| panic!("{query}: {theirs}"))
-        .iter()
-        .map(|row| row.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect())
-        .collect();
-    let is_same = |(ours, theirs): (&String, &Vec<&str>)| {
+/// What is different between our rows and those of others, if anything is.
+fn difference(query: &str, ours: Result<Vec<String>, Error>, theirs: &Value) -> Option<String> {
+    let (ours, theirs) = match (ours, theirs.as_array()) {
+        (Ok(ours), Some(theirs)) => (ours, theirs),
+        (ours, _) => return Some(format!("{query}: here {ours:?}, there {theirs}")),
+    };
+    let text = |cell: &Value| cell.as_str().unwrap().to_string();
+    let theirs: Vec<Vec<String>> =
+        theirs.iter().map(|row| row.as_array().unwrap().iter().map(text).collect()).collect();
+    let is_same = |(ours, theirs): (&String, &Vec<String>)| {
         let ours: Vec<&str> = ours.split('|').collect();
         ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| are_near(a, b))
     };
-    let differs = ours.iter().zip(&theirs).position(|pair| !is_same(pair));
-    assert!(
-        ours.len() == theirs.len() && differs.is_none(),
-        "{query}: {} rows here, {} there; {:?}",
-        ours.len(),
-        theirs.len(),
-        differs.map(|at| (&ours[at], &theirs[at]))
-    );
+    let at = ours.iter().zip(&theirs).position(|pair| !is_same(pair));
+    let lines = at.map(|at| (&ours[at], &theirs[at]));
+    let rows = (ours.len(), theirs.len());
+    (at.is_some() || rows.0 != rows.1)
+        .then(|| format!("{query}: {} rows here, {} there; {lines:?}", rows.0, rows.1))
 }
 
 const DUCKDB: &str = r#"
@@ -274,9 +273,10 @@ fn duckdb_finds_the_same() {
     let count = std::env::var(QUERIES_VARIABLE).map_or(QUERIES, |count| count.parse().unwrap());
     let queries: Vec<String> = (0..count).map(|_| query(&mut random)).collect();
     let theirs = python(DUCKDB, &json!({"tables": {"t": t, "q": q}, "queries": queries}));
-    let compare = |range: std::ops::Range<usize>| {
+    let mut wrong = Vec::new();
+    let mut compare = |range: std::ops::Range<usize>| {
         for (query, theirs) in queries[range.clone()].iter().zip(&theirs.as_array().unwrap()[range]) {
-            compare(query, &place.rows(query), theirs);
+            wrong.extend(difference(query, place.sql().query(query).and_then(rows_of), theirs));
         }
     };
     compare(0..queries.len() / 2);
@@ -284,6 +284,8 @@ fn duckdb_finds_the_same() {
         stream.seal().unwrap();
     }
     compare(queries.len() / 2..queries.len());
+    let some = wrong.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {count} queries differ:\n{some}", wrong.len());
 }
 
 const PANDAS: &str = r#"
@@ -349,7 +351,7 @@ fn pandas_joins_the_same() {
                 "SELECT t.k, r.k FROM t ASOF JOIN {right} r MATCH_CONDITION ({matching}) ON {}",
                 keys.join(" AND ")
             );
-            compare(&query, &place.rows(&query), theirs);
+            assert_eq!(difference(&query, Ok(place.rows(&query)), theirs), None);
         }
         for stream in [&left, &right, &other] {
             stream.seal().unwrap();

@@ -65,7 +65,7 @@ pub struct Rows {
 
 /// Where a query runs.
 enum Place {
-    Server(ServerRows),
+    Server(Box<ServerRows>),
     #[cfg(feature = "sql")]
     Here(Box<tapedb_query::Rows>),
 }
@@ -76,7 +76,7 @@ impl Rows {
         let query = asked.query()?;
         if let Some(rows) = db.query_upstream(&query)? {
             let (schema, rows) = ServerRows::begin(rows)?;
-            return Ok((schema, Self { place: Place::Server(rows), is_over: false }));
+            return Ok((schema, Self { place: Place::Server(Box::new(rows)), is_over: false }));
         }
         Self::here(db, asked, &query)
     }

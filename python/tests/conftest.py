@@ -24,6 +24,8 @@ DATA = os.environ.get("TAPEDB_DATA")
 
 TICKS = "message Tick { price: decimal64, size: u32, venue: ascii(4)?, note: string? }"
 START = 1_767_623_400_000_000_000  # 2026-01-05T14:30:00Z
+# The command, built with SQL: `python/check` names it.
+COMMAND = os.environ.get("TAPEDB_COMMAND")
 
 
 @pytest.fixture
@@ -45,6 +47,24 @@ def quick_path(path):
 def db(path):
     with tapedb.open(path) as db:
         yield db
+
+
+@pytest.fixture(scope="session")
+def sql_server(tmp_path_factory):
+    """A server that runs queries. In memory where there is such a folder: to make and delete streams waits for the disk."""
+    if COMMAND is None:
+        pytest.skip("TAPEDB_COMMAND does not name a command with SQL")
+    in_memory = "/dev/shm" if os.path.isdir("/dev/shm") else tmp_path_factory.mktemp("sql")
+    with tempfile.TemporaryDirectory(dir=in_memory, prefix="tapedb-test-") as folder:
+        child = subprocess.Popen(
+            [COMMAND, "server", "--db", os.path.join(folder, "db"), "--create", "--listen", "127.0.0.1:0", "--http", "off"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )
+        try:
+            yield next(word.rstrip(".,;") for line in child.stdout for word in line.split() if word.startswith("tape://"))
+        finally:
+            child.send_signal(signal.SIGTERM)
+            child.communicate(timeout=30)
 
 
 @pytest.fixture(params=["local", "remote"])

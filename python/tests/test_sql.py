@@ -3,9 +3,12 @@
 import asyncio
 import datetime
 import decimal
+import json
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -14,26 +17,6 @@ import pytest
 import tapedb
 from conftest import START, TICKS, fill
 from tapedb import _tapedb
-
-# The command, built with SQL: `python/check` names it.
-COMMAND = os.environ.get("TAPEDB_COMMAND")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server that runs queries."""
-    if COMMAND is None:
-        pytest.skip("TAPEDB_COMMAND does not name a command with SQL")
-    path = tmp_path_factory.mktemp("sql") / "db"
-    child = subprocess.Popen(
-        [COMMAND, "server", "--db", path, "--create", "--listen", "127.0.0.1:0", "--http", "off"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )
-    try:
-        yield next(word.rstrip(".,;") for line in child.stdout for word in line.split() if word.startswith("tape://"))
-    finally:
-        child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=30)
 
 
 @pytest.fixture(params=["here", "server"])
@@ -44,7 +27,7 @@ def ticks(request, tmp_path):
             pytest.skip("the module was built without SQL")
         place = tmp_path / "db"
     else:
-        place = request.getfixturevalue("server")
+        place = request.getfixturevalue("sql_server")
     with tapedb.open(place) as db:
         fill(db.create("ticks", TICKS))
         yield db
@@ -162,3 +145,18 @@ def test_a_build_without_sql_states_what_to_do(db):
         pytest.skip("the module was built with SQL")
     with pytest.raises(tapedb.Unavailable, match="released wheel"):
         db.sql("SELECT 1")
+
+
+def test_pandas_own_tests_of_its_asof_join(sql_server, tmp_path):
+    """With the rows that TapeDB finds."""
+    pytest.importorskip("pandas")
+    counts, settings = tmp_path / "counts", tmp_path / "pytest.ini"
+    settings.write_text("[pytest]\n")
+    here = pathlib.Path(__file__).parent
+    environment = os.environ | {"TAPEDB_ASOF_URL": sql_server, "TAPEDB_ASOF_COUNTS": str(counts), "PYTHONPATH": str(here)}
+    command = ["-m", "pytest", "-c", settings, "--rootdir", tmp_path, "-q", "-p", "no:cacheprovider", "-p", "pandas_asof"]
+    command += ["--pyargs", "pandas.tests.reshape.merge.test_merge_asof"]
+    done = subprocess.run([sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    counts = json.loads(counts.read_text())
+    assert counts["tapedb"] >= 100 and counts["tapedb"] > 10 * (sum(counts.values()) - counts["tapedb"]), counts

@@ -50,6 +50,7 @@ mod options;
 mod pcap;
 mod record;
 mod source;
+mod table;
 mod tardis;
 mod venues;
 mod window;
@@ -67,4 +68,7 @@ pub use merge::{Merge, MergedRow};
 pub use options::{ImportOptions, OnBadLine};
 pub use record::{AnyRecord, Visitor};
 pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};
+pub use table::{
+    ROWS_LOOKED_AT, TableFile, TableOptions, TableRow, TableRows, TableSymbol, find_tables, infer_schema,
+};
 pub use venues::Venue;

@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     targets::captures::TARGET,
     targets::frames::TARGET,
     targets::importers::TARGET,
+    targets::tables::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,
     targets::arrow_ipc::TARGET,

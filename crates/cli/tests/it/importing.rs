@@ -1,6 +1,6 @@
 //! `import`: files merged by time, no file twice by mistake, garbage refused.
 
-use crate::support::Place;
+use crate::support::{Place, Run};
 use std::fs;
 
 const TRADES: &str = "--format us-equity-ticks";
@@ -277,4 +277,42 @@ fn no_message_of_a_capture_is_lost_without_a_report() {
 
     let unit = place.import("--format binance-raw-ws --time-unit ns --again import", &[&file]).good();
     assert!(!unit.contains("were assumed"), "{unit}");
+}
+
+const TICKS: &str = "ts,pair,Last Price,size,note\n\
+    2024-01-31T09:30:00.5Z,EURUSD,1.0832,7,\"a, b\"\n2024-01-31T09:30:01Z,GBPUSD,1.28E7,,\"two\nlines\"\n";
+
+#[test]
+fn csv_of_any_origin_is_mapped_and_its_schema_shown_first() {
+    let place = Place::new();
+    let file = place.gzip("ticks.csv.gz", TICKS);
+    let options = ["--time", "ts", "--symbol", "pair", "--map", "Last Price=price", "--type", "Tick"];
+    let import = |more: &[&str]| {
+        let mut command = place.command("import --stream s");
+        Run::of(command.args(options).args(more).arg(&file).output().unwrap())
+    };
+    let shown = import(&["--dry-run"]);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    for field in ["message Tick", "price: decimal64?", "size: i64?", "note: string?", "nothing was written"] {
+        assert!(shown.err.contains(field), "{}", shown.err);
+    }
+    assert!(!place.db().exists());
+    assert!(import(&[]).err.contains("add --yes"));
+    assert!(!place.db().exists());
+    let run = import(&["--yes"]);
+    assert!(run.code == 0 && run.out.contains("2 messages of 1 files"), "{} {}", run.out, run.err);
+    let rows = place.run("read s --json").json();
+    assert_eq!((&rows[0]["symbol"], &rows[0]["price"]), (&"EURUSD".into(), &"1.0832".into()));
+    assert_eq!((&rows[1]["note"], &rows[1]["size"]), (&"two\nlines".into(), &serde_json::Value::Null));
+    assert!(import(&[]).err.contains("was imported into this stream before"));
+    // A file that does not fit is refused before anything is written, a bad row with its line.
+    let bad = place.gzip("bad.csv.gz", &format!("{TICKS}2024-01-31T09:30:02Z,EURUSD,x,1,\n"));
+    let mut command =
+        place.command("import --stream s --format csv --symbol-is EURUSD --time ts --map pair=");
+    let run = Run::of(command.args(["--map", "Last Price=price"]).arg(&bad).output().unwrap());
+    assert!(run.err.contains("bad.csv.gz, line 5: expected a value of type decimal64"), "{}", run.err);
+    assert_eq!(place.messages("s"), 4);
+    let mut command = place.command("import --stream s --format csv --time ts --symbol pair --dry-run");
+    let error = Run::of(command.arg(&bad).output().unwrap()).bad(1);
+    assert!(error.contains("has no field \"last_price\""), "{error}");
 }

@@ -71,6 +71,31 @@ fn a_killed_import_of_a_capture_resumes_exactly() {
 }
 
 #[test]
+fn a_killed_import_of_csv_resumes_exactly() {
+    use std::fmt::Write as _;
+    const ROWS: u64 = 400_000;
+    let place = Place::new();
+    let mut text = String::from("time,symbol,price\n");
+    for row in 0..ROWS {
+        writeln!(text, "{},S{},{}.{:02}", 1_706_693_400_000 + row, row % 97, row % 1_000, row % 100).unwrap();
+    }
+    let file = place.path("ticks.csv");
+    std::fs::write(&file, text).unwrap();
+    let child = place.start(place.command("import --stream s --yes").arg(&file));
+    while place.messages("s") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "KILL");
+    assert_eq!(end(child).code, -1, "ended by the signal");
+    let written = place.messages("s");
+    assert!(written > 0 && written < ROWS, "{written}");
+    let totals = place.import("--json", &[&file]).json().pop().unwrap();
+    assert_eq!(totals["messages"], ROWS);
+    assert!(totals["resumed"].as_u64().unwrap() >= written);
+    assert_eq!(place.messages("s"), ROWS);
+}
+
+#[test]
 fn ctrl_c_keeps_the_messages_written() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));

@@ -21,4 +21,5 @@ pub mod segment_columns;
 pub mod segment_file;
 pub mod segment_values;
 pub mod symbols_file;
+pub mod tables;
 pub mod wire;

@@ -166,6 +166,11 @@ fn frames() {
 }
 
 #[test]
+fn tables() {
+    fuzz("tables", RUNS_ON_DISK / 4);
+}
+
+#[test]
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }

@@ -26,6 +26,10 @@ use tapedb_venue::{Format, FxProvider, UnknownFormat};
     doc = "first.",
     doc = ""
 )]
+/// csv: tables with a header, or with --columns, plain, .gz or .zip. Columns become the fields of their names, or those of --map. If the stream
+/// does not exist, a schema is inferred from the first 100,000 rows and shown before anything is written; --dry-run shows it alone. Values
+/// are converted exactly or refused, with file and line.
+///
 /// For a stream of a server this holds for one user's imports on one machine: the record is in a folder of this machine
 /// (--ledgers), not beside the stream.
 #[derive(clap::Args, Debug)]
@@ -46,8 +50,10 @@ pub struct Args {
     #[arg(long)]
     pub stream: Option<String>,
 
-    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento), lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), tardis (CSV), bybit-ob (JSON lines), coinbase-snapshot (JSON), capture (frames of crypto venues), kdb-log
-    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date).
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), dbn (Databento),
+    /// lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), tardis (CSV), bybit-ob (JSON lines),
+    /// coinbase-snapshot (JSON), capture (frames of crypto venues), kdb-log (logs of a tickerplant), kdb-splayed (folders of splayed
+    /// tables), kdb-hdb (databases partitioned by date), csv (any tables with a header).
     #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
     ///
     /// Without it, the format is found out by names and first bytes; files of kdb+ need it.
@@ -88,8 +94,8 @@ pub struct Args {
     #[arg(long)]
     pub round_numbers: bool,
 
-    /// Unit of the receive times in captures (binance-raw-ws, capture): s, ms, us or ns since 1970 [default: the unit in which the first time
-    /// of a file is not before 1973].
+    /// Unit of the receive times in captures (binance-raw-ws, capture), and of times of csv files that are numbers: s, ms, us or ns
+    /// since 1970, or since midnight with --date-column [default: the unit in which the first time of a file is not before 1973].
     #[arg(long, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
 
@@ -111,29 +117,67 @@ pub struct Args {
 
     #[command(flatten)]
     pub parquet: ParquetArgs,
+
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
-/// What the columns of Parquet files are.
+/// What the columns of CSV files are.
+#[derive(clap::Args, Debug)]
+pub struct TableArgs {
+    /// A column of csv files whose field has another name, for example "Last Price=price"; with nothing behind the = the column is
+    /// left out. May be given several times [default: names in lower case with underscores].
+    #[arg(long, value_name = "COLUMN=FIELD")]
+    pub map: Vec<String>,
+
+    /// The column of csv files that is the date, where --time is a time of day.
+    #[arg(long, value_name = "COL")]
+    pub date_column: Option<String>,
+
+    /// Zone of the times in csv files that have none, by its IANA name, for example America/New_York or UTC. Without this they are
+    /// refused.
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+
+    /// The symbol of all rows of csv files that have no column of symbols.
+    #[arg(long, value_name = "SYMBOL", conflicts_with = "symbol")]
+    pub symbol_is: Option<String>,
+
+    /// Names of the columns of csv files without a header.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub columns: Vec<String>,
+
+    /// What separates the cells of csv files: one character, or tab.
+    #[arg(long, value_name = "CHAR", default_value = ",")]
+    pub delimiter: String,
+
+    /// With csv: show the schema that a new stream would have, or prove that the files fit the stream, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What the columns of Parquet and CSV files are.
 #[derive(clap::Args, Debug)]
 pub struct ParquetArgs {
-    /// The column of parquet files that is the time.
-    #[arg(long, value_name = "COL", default_value = "time", hide = cfg!(not(feature = "parquet")))]
+    /// The column of parquet and csv files that is the time.
+    #[arg(long, value_name = "COL", default_value = "time")]
     pub time: String,
 
-    /// The column of parquet files that is the symbol.
-    #[arg(long, value_name = "COL", default_value = "symbol", hide = cfg!(not(feature = "parquet")))]
+    /// The column of parquet and csv files that is the symbol.
+    #[arg(long, value_name = "COL", default_value = "symbol")]
     pub symbol: String,
 
-    /// The record type of the rows of parquet files [default: that of the export, or the stream's only one].
-    #[arg(long = "type", value_name = "NAME", hide = cfg!(not(feature = "parquet")))]
+    /// The record type of the rows of parquet and csv files [default: that of the export, or the stream's only one; for a new stream of csv
+    /// Row].
+    #[arg(long = "type", value_name = "NAME")]
     pub record: Option<String>,
 
-    /// Times of parquet files without a time zone are UTC. Without this they are refused.
-    #[arg(long, hide = cfg!(not(feature = "parquet")))]
+    /// Times of parquet and csv files without a time zone are UTC. Without this they are refused.
+    #[arg(long)]
     pub naive_utc: bool,
 
-    /// Create a stream with the schema inferred from parquet files without asking.
-    #[arg(long, hide = cfg!(not(feature = "parquet")))]
+    /// Create a stream with the schema inferred from parquet or csv files without asking.
+    #[arg(long)]
     pub yes: bool,
 }
 
@@ -143,7 +187,9 @@ Examples:
   tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
   tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
-  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
+  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/
+  tapedb import --db ticks.tape --create --stream fx --format csv --time ts --symbol pair --type Quote --zone UTC quotes.csv.gz
+  tapedb import --db ticks.tape --stream es --format csv --symbol-is ES --map \"Last Price=price\" --dry-run es.csv";
 const PARQUET_EXAMPLES: &str = if cfg!(feature = "parquet") {
     "
   tapedb import --db copy.tape --create --format parquet parquet/
@@ -161,6 +207,8 @@ pub enum AnyFormat {
     Kdb(tapedb_tick::kdb::import::Format),
     /// Parquet files: record batches.
     Parquet,
+    /// CSV of any origin: rows of one record type.
+    Table,
 }
 
 impl FromStr for AnyFormat {
@@ -174,8 +222,11 @@ impl FromStr for AnyFormat {
         if text == "parquet" {
             return Ok(Self::Parquet);
         }
+        if text == "csv" {
+            return Ok(Self::Table);
+        }
         let names = || kdb.map(|format| format.name()).join(", ");
-        let parquet = if cfg!(feature = "parquet") { ", parquet" } else { "" };
+        let parquet = if cfg!(feature = "parquet") { ", csv, parquet" } else { ", csv" };
         text.parse()
             .map(Self::Market)
             .map_err(|error: UnknownFormat| format!("{error}, {}{parquet}", names()))

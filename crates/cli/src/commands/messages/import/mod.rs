@@ -11,6 +11,7 @@ mod packages;
 mod parquet;
 mod plan;
 mod report;
+mod table;
 mod transfer;
 
 use args::AnyFormat;
@@ -31,6 +32,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         AnyFormat::Kdb(format) => kdb::run(&args, format, ui),
         #[cfg(feature = "parquet")]
         AnyFormat::Parquet => parquet::run(&args, ui),
+        AnyFormat::Table => table::run(&args, ui),
         #[cfg(not(feature = "parquet"))]
         AnyFormat::Parquet => Err(crate::args::not_built("parquet")),
     }

@@ -10,7 +10,7 @@ use super::report::{Checks, FileReport, Outcome, print};
 use super::transfer::{Transfer, stop};
 use crate::args::open_stream;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tapedb_codec::Record;
 use tapedb_engine::{Database, Stream, StreamOptions};
@@ -65,8 +65,20 @@ pub fn detect_format(args: &Args) -> Result<AnyFormat, Failure> {
     if args.paths.iter().all(is_parquet) {
         return Ok(AnyFormat::Parquet);
     }
-    let format = detect(&args.paths, &options_of(args)).map_err(|error| failed(&error))?;
-    Ok(AnyFormat::Market(format))
+    match detect(&args.paths, &options_of(args)) {
+        Ok(format) => Ok(AnyFormat::Market(format)),
+        // Names of formats of vendors come first.
+        Err(ImportError::WrongFormat { .. }) if args.paths.iter().all(|path| is_table(path)) => {
+            Ok(AnyFormat::Table)
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Whether a file's name says that it is CSV.
+fn is_table(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    path.is_file() && [".csv", ".csv.gz", ".csv.zip"].iter().any(|end| name.ends_with(end))
 }
 
 fn options_of(args: &Args) -> ImportOptions {

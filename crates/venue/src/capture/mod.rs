@@ -182,9 +182,12 @@ impl Parser {
         let unit = match (self.capture.unit, self.guessed) {
             (Some(unit), _) => format!("in {}", unit.name()),
             (None, Some(unit)) => format!("in {}, as in the lines before,", unit.name()),
-            (None, None) => "not before 1973".to_string(),
+            (None, None) => {
+                "whose size tells the unit (from March 1973 to April 2262; s, ms, us or ns can be stated)"
+                    .to_string()
+            }
         };
-        BadLine::new(column, format!("a time of receipt {unit} since 1970"))
+        BadLine::new(column, format!("a time of receipt {unit} since 1970, not finer than a nanosecond"))
     }
 }
 

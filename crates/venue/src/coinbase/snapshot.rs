@@ -3,23 +3,23 @@
 //! Level 2 becomes one `Package`, a snapshot, with the number of orders at each level. Level 3 becomes an [`Order`] for each order, all with `snapshot`: first a
 //! `CLEAR`, then the orders, bids first, and the last of them has `event_end`. The order's UUID is `order_id_high` and `order_id`.
 //!
-//! `captured_at` is the message's time. A file takes up to [`MAX_BYTES`] of memory, and its orders as much again.
+//! `captured_at` is the message's time. A file takes up to [`MAX_BYTES`] of memory, and its orders, about 60 bytes each in it, twice as much.
 
 use crate::container::Opened;
 use crate::error::{ImportError, LineLocation, excerpt};
 use crate::fields::BadLine;
 use crate::frames::ids;
-use crate::frames::messages::Messages;
+use crate::frames::messages::{Message, Messages};
 use crate::frames::scalar::Scalar;
 use crate::record::AnyRecord;
-use crate::source::{Counters, RowHeader, Source};
+use crate::source::{Counters, MAX_SYMBOL_BYTES, RowHeader, Source, is_symbol};
 use serde::Deserialize;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_market::{Order, OrderAction, Package, PackageKind, Side};
-use tapedb_schema::Timestamp;
+use tapedb_schema::{Decimal64, Timestamp};
 
 pub(crate) const LOOKED_FOR: &str =
     "JSON files with `product`, `level`, `captured_at`, `bids` and `asks`, plain or gzipped";
@@ -54,11 +54,53 @@ struct Book<'a> {
     asks: Vec<(Scalar<'a>, Scalar<'a>, Scalar<'a>)>,
 }
 
+/// An order of a book of level 3; its identifier is a UUID or another text.
+struct Row {
+    side: Side,
+    price: Decimal64,
+    size: Decimal64,
+    id: Result<(u64, u64), String>,
+}
+
+/// A book of level 3, whose messages are made one by one: they are larger than what they are made of.
+struct Orders {
+    symbol: String,
+    time: Timestamp,
+    /// What all orders have.
+    part: Order,
+    /// The clear is the next message.
+    begins: bool,
+    rows: std::vec::IntoIter<Row>,
+}
+
+impl Orders {
+    fn next(&mut self) -> Option<Order> {
+        let order = if std::mem::take(&mut self.begins) {
+            Order { action: OrderAction::Clear, ..self.part.clone() }
+        } else {
+            let row = self.rows.next()?;
+            let halves = row.id.as_ref().ok();
+            Order {
+                action: OrderAction::Add,
+                side: Some(row.side),
+                price: Some(row.price),
+                size: Some(row.size),
+                order_id: halves.map(|(_, low)| *low),
+                order_id_high: halves.map(|(high, _)| *high),
+                order_id_text: row.id.err(),
+                ..self.part.clone()
+            }
+        };
+        Some(Order { event_end: self.rows.len() == 0, ..order })
+    }
+}
+
 /// The snapshot of a file.
 pub(crate) struct SnapshotSource {
     place: LineLocation,
     opened: Option<Opened>,
     out: Messages,
+    orders: Option<Orders>,
     symbol: String,
     bytes_read: Arc<AtomicU64>,
     bytes_total: u64,
@@ -70,7 +112,8 @@ impl SnapshotSource {
         let bytes_read = Arc::clone(&opened.bytes_read);
         let place = LineLocation { path, member: None, line: 1, column: None };
         let (out, counters) = (Messages::new("COINBASE", round), Counters::default());
-        Self { place, opened: Some(opened), out, symbol: String::new(), bytes_read, bytes_total, counters }
+        let (opened, symbol) = (Some(opened), String::new());
+        Self { place, opened, out, orders: None, symbol, bytes_read, bytes_total, counters }
     }
 
     fn read(&mut self, opened: Opened) -> Result<(), ImportError> {
@@ -82,12 +125,20 @@ impl SnapshotSource {
             false => parse(&text, &mut self.out),
         };
         self.counters.add(&std::mem::take(self.out.counters()));
-        parsed.map_err(|bad| {
+        self.orders = parsed.map_err(|bad| {
             self.out.clear();
             let place = LineLocation { column: bad.column.map(|column| column + 1), ..self.place.clone() };
             let excerpt = excerpt(text.as_bytes(), bad.column.unwrap_or(0));
             ImportError::Line { place, expected: bad.expected, excerpt }
-        })
+        })?;
+        Ok(())
+    }
+
+    /// The next message.
+    fn take(&mut self) -> Option<Message> {
+        let Some(orders) = &mut self.orders else { return self.out.take() };
+        let record = AnyRecord::from(orders.next()?);
+        Some(Message { time: orders.time, symbol: orders.symbol.clone(), record })
     }
 }
 
@@ -97,7 +148,7 @@ impl Source for SnapshotSource {
         if let Some(opened) = self.opened.take() {
             self.read(opened)?;
         }
-        let Some(message) = self.out.take() else { return Ok(None) };
+        let Some(message) = self.take() else { return Ok(None) };
         self.counters.rows += 1;
         self.symbol = message.symbol;
         *out = message.record;
@@ -113,14 +164,15 @@ impl Source for SnapshotSource {
     }
 }
 
-fn parse(text: &str, out: &mut Messages) -> Result<(), BadLine> {
+/// The orders of a book of level 3; a book of level 2 is a message already.
+fn parse(text: &str, out: &mut Messages) -> Result<Option<Orders>, BadLine> {
     out.begin(Timestamp(0), text);
     let book: Book<'_> = out.json(text)?;
     let (time, sequence) = (out.iso(book.captured_at)?, out.whole(book.sequence, "sequence")?);
     out.begin(time, text);
     match book.level {
-        2 => levels(&book, sequence, out),
-        3 => orders(&book, sequence, out),
+        2 => levels(&book, sequence, out).map(|()| None),
+        3 => orders(&book, (time, sequence), out).map(Some),
         _ => Err(out.bad(text, "a snapshot of level 2 or 3")),
     }
 }
@@ -136,30 +188,25 @@ fn levels(book: &Book<'_>, sequence: u64, out: &mut Messages) -> Result<(), BadL
     out.push(book.product.0, package)
 }
 
-fn orders(book: &Book<'_>, sequence: u64, out: &mut Messages) -> Result<(), BadLine> {
-    let symbol = book.product.0;
-    let (mut left, sequence) = (book.bids.len() + book.asks.len(), Some(sequence));
-    let part = Order { snapshot: true, sequence, exchange: out.exchange(), ..Order::default() };
-    out.push(symbol, Order { action: OrderAction::Clear, event_end: left == 0, ..part.clone() })?;
+fn orders(
+    book: &Book<'_>,
+    (time, sequence): (Timestamp, u64),
+    out: &mut Messages,
+) -> Result<Orders, BadLine> {
+    let symbol = book.product.0.to_uppercase();
+    if !is_symbol(&symbol) {
+        return Err(out.bad(book.product.0, format!("a product of 1 to {MAX_SYMBOL_BYTES} bytes")));
+    }
+    let mut rows = Vec::with_capacity(book.bids.len() + book.asks.len());
     for (side, orders) in [(Side::Bid, &book.bids), (Side::Ask, &book.asks)] {
         for &(price, size, id) in orders {
-            left -= 1;
-            let halves = ids::uuid(id.0);
-            let order = Order {
-                action: OrderAction::Add,
-                side: Some(side),
-                price: Some(out.decimal(price)?),
-                size: Some(out.decimal(size)?),
-                order_id: halves.map(|(_, low)| low),
-                order_id_high: halves.map(|(high, _)| high),
-                order_id_text: halves.is_none().then(|| id.0.to_string()),
-                event_end: left == 0,
-                ..part.clone()
-            };
-            out.push(symbol, order)?;
+            let id = ids::uuid(id.0).ok_or_else(|| id.0.to_string());
+            rows.push(Row { side, price: out.decimal(price)?, size: out.decimal(size)?, id });
         }
     }
-    Ok(())
+    let part =
+        Order { snapshot: true, sequence: Some(sequence), exchange: out.exchange(), ..Order::default() };
+    Ok(Orders { symbol, time, part, begins: true, rows: rows.into_iter() })
 }
 
 #[cfg(test)]
@@ -168,8 +215,10 @@ mod tests {
 
     fn records(text: &str) -> Result<Vec<AnyRecord>, BadLine> {
         let mut out = Messages::new("COINBASE", false);
-        parse(text, &mut out)?;
-        Ok(std::iter::from_fn(|| out.take()).map(|message| message.record).collect())
+        let mut orders = parse(text, &mut out)?;
+        let levels = std::iter::from_fn(|| out.take()).map(|message| message.record);
+        let orders = std::iter::from_fn(|| orders.as_mut()?.next()).map(AnyRecord::from);
+        Ok(levels.chain(orders).collect())
     }
 
     #[test]

@@ -186,6 +186,8 @@ impl Seen {
             Entry::SequenceRange(range) => Some(*range),
             _ => None,
         });
+        // Numbers of trades are others than those of the book, and some venues leave trades out of their feeds.
+        let range = range.filter(|_| !package.entries.iter().any(|entry| matches!(entry, Entry::Trade(_))));
         let (Some(range), Some(last), PackageKind::Update) = (range, package.sequence, package.kind) else {
             // A snapshot states everything there is; it needs no proof.
             self.unnumbered += u64::from(package.kind == PackageKind::Update);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, StreamOptions};
-use tapedb_market::{Entry, Gap, GapCause, Level2Update, Package, PackageKind, SequenceRange};
+use tapedb_market::{Entry, Gap, GapCause, Level2Update, Package, PackageKind, SequenceRange, Trade};
 use tapedb_market_streams::{GapScan, GapSummary, Pass, Verdict, cause_name};
 use tapedb_schema::Timestamp;
 
@@ -81,6 +81,16 @@ fn what_nothing_proves_cannot_be_verified() {
         assert_eq!((summary.verdict(), summary.unverifiable), (Verdict::CannotBeVerified, 1), "{symbol}");
         assert_eq!((summary.numbered, summary.unnumbered, summary.messages), (1, 1, 2));
     }
+}
+
+#[test]
+fn numbers_of_trades_prove_nothing_about_the_book() {
+    let mut trades = update(900, 905, None);
+    trades.as_mut().unwrap().entries.push(Entry::Trade(Trade::default()));
+    let messages = [("A", 1, update(1, 5, None)), ("A", 2, trades), ("A", 3, update(6, 9, None))];
+    let (found, summary) = scan(&messages, &[], None);
+    assert_eq!((found.len(), summary.numbered, summary.unnumbered), (0, 2, 1));
+    assert_eq!(summary.verdict(), Verdict::CannotBeVerified);
 }
 
 #[test]

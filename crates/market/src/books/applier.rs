@@ -75,8 +75,10 @@ impl Applier {
                     prices(books, other, time, package, None);
                 }
             }
-            // The update advances a sequence only; it does not name its venue.
-            None if range.is_some() => {
+            // The update advances a sequence only; it does not name its venue. Beside trades, the numbers are those of trades.
+            None if package.entries.iter().all(|entry| matches!(entry, Entry::SequenceRange(_)))
+                && range.is_some() =>
+            {
                 let of_prices = |venue: &super::VenueBook| venue.kind() == BookKind::Prices;
                 if books.venues.iter().filter(|venue| of_prices(venue)).count() == 1 {
                     let exchange =

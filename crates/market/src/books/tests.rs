@@ -4,7 +4,7 @@ use super::{Applier, Arrival, BookKind, BookState, Doubt, VenueBook};
 use crate::feed::{Feed, FeedConfig};
 use crate::{
     Book, BookAction, Entry, Gap, Level1, Level2Snapshot, Level2Update, Order, OrderAction, Package,
-    PackageKind, SequenceRange, Side,
+    PackageKind, SequenceRange, Side, Trade,
 };
 use std::collections::HashMap;
 use tapedb_schema::{Decimal64, Timestamp};
@@ -47,6 +47,13 @@ fn venue(books: &Applier) -> &VenueBook {
 fn bids(books: &Applier) -> Vec<String> {
     let units = books.symbol(0).unwrap().price_units();
     venue(books).levels(Side::Bid).map(|level| units.decimal(level.price).to_string()).collect()
+}
+
+#[test]
+fn numbers_of_trades_are_not_those_of_the_book() {
+    let trades = diff(900, 905, None, [Entry::Trade(Trade::default())]);
+    let books = after(&[snapshot(7, "9"), diff(8, 9, None, []), trades, diff(10, 12, None, [set("4", "1")])]);
+    assert_eq!((venue(&books).state(), bids(&books).len()), (BookState::Good, 2));
 }
 
 #[test]

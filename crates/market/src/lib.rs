@@ -6,10 +6,12 @@
 //! * [`tickers`]: a [`Ticker`] with best prices, last trade and figures of a day.
 //! * [`events`]: [`Gap`], [`Liquidation`], [`Funding`], [`Notice`].
 //! * [`book`]: a [`Book`] of one venue built from packages, on decimals; [`books`]: books on integers, by price and by order.
+//! * [`BarBuilder`]: bars from trades or prices, by time, number, volume or turnover.
 //! * [`feed`] and [`bars`]: endless, deterministic, realistic data for tests and benchmarks.
 //!
 //! This crate has no streams, no sockets and no clock of its own; it prints nothing.
 
+mod bar_builder;
 pub mod bars;
 pub mod book;
 pub mod books;
@@ -21,6 +23,7 @@ mod random;
 pub mod records;
 pub mod tickers;
 
+pub use bar_builder::{BarBuilder, BarRule, BuiltBar, KEPT_MAX, vwap};
 pub use book::Book;
 pub use books::*;
 pub use events::*;

@@ -14,7 +14,7 @@ mod remote;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::maintenance::{backup, check, inspect, repair, restore, seal};
-use commands::market::{book, gaps};
+use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
 use commands::messages::export;
 use commands::messages::{erase, generate, import, load, read, rewrite, tail};
@@ -82,6 +82,7 @@ enum Command {
     Tail(tail::Args),
     Book(book::Args),
     Gaps(gaps::Args),
+    Bars(bars::Args),
     #[cfg(feature = "sql")]
     Sql(Box<sql::Args>),
     Topic(topic::Args),
@@ -159,6 +160,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, ui),
         Command::Book(args) => book::run(args, ui),
         Command::Gaps(args) => gaps::run(args, ui),
+        Command::Bars(args) => bars::run(args, ui),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(*args, ui),
         Command::Topic(args) => topic::run(args, ui),

@@ -119,3 +119,62 @@ fn the_recorded_book_of_orders_is_that_of_two_independent_builders() {
     assert_eq!(venue["asks"][0], serde_json::json!({ "price": "4810.25", "size": "28", "orders": 18 }));
     assert!(found["checkpoint"].is_string());
 }
+
+#[test]
+fn bars_are_written_once_and_printed_with_averages() {
+    let (place, symbol) = filled();
+    let first = place.run("bars feed --every 100ms --json").json().remove(0);
+    assert_eq!((&first["stream"], &first["messages"]), (&"feed.bars.100ms".into(), &20_000.into()));
+    let (written, trades) = (first["bars_written"].as_u64().unwrap(), first["trades"].as_u64().unwrap());
+    assert!(written > 100 && trades > 1_000, "{first}");
+    let again = place.run("bars feed --every 100ms --json").json().remove(0);
+    assert_eq!((&again["bars_written"], &again["bars_replaced"]), (&0.into(), &0.into()));
+    let printed = place.run("bars feed --every 100ms --print --json").json();
+    assert_eq!(printed.len() as u64, written);
+    assert_eq!(printed.iter().filter_map(|bar| bar["trades"].as_u64()).sum::<u64>(), trades);
+    let number =
+        |bar: &Value, name: &str| bar[name].as_str().and_then(|text| text.parse::<f64>().ok()).unwrap();
+    let bar = printed.iter().find(|bar| bar["symbol"] == symbol.as_str()).unwrap();
+    assert_eq!(bar["vwap"].as_f64(), Some(number(bar, "turnover") / number(bar, "volume")));
+    assert!(number(bar, "low") <= number(bar, "open") && number(bar, "open") <= number(bar, "high"));
+
+    for (rule, name) in [
+        ("--ticks 1k", "feed.bars.ticks-1000"),
+        ("--volume 5E2", "feed.bars.volume-500"),
+        ("--dollars 1000000.0", "feed.bars.dollars-1000000"),
+        ("--quotes --every 60s", "feed.bars.quotes.1m"),
+        ("--ticks 3", "feed.bars.ticks-3"),
+    ] {
+        let made = place.run(&format!("bars feed {rule} --json")).json().remove(0);
+        assert_eq!(made["stream"], name);
+        let again = place.run(&format!("bars feed {rule} --json")).json().remove(0);
+        assert!(made["bars_written"].as_u64() > Some(0) || rule == "--ticks 1k", "{made}");
+        assert_eq!((&again["bars_written"], &again["bars_replaced"]), (&0.into(), &0.into()), "{rule}");
+    }
+    let text = place.run("bars feed --every 1h --print").good();
+    assert!(text.lines().all(|line| line.contains(" trades=") && line.contains(" vwap=")), "{text}");
+    assert_eq!(place.run("bars feed").code, 2);
+    assert_eq!(place.run("bars feed --volume 1 --quotes").code, 2);
+    assert_eq!(place.run("bars feed --dollars -1").code, 2);
+    assert_eq!(place.run("bars none --every 1m").code, 1);
+}
+
+#[test]
+fn live_bars_go_on_with_new_messages_over_a_server() {
+    let (place, _) = filled();
+    let directory = place.db();
+    let (_served, ready) = Served::start(directory.parent().unwrap(), &[]);
+    let url = format!("tape://{}", ready["tcp"].as_str().unwrap());
+    let line = format!("bars feed --every 10ms --live --for 4s --json --db {url}");
+    let child = place.start(&mut Run::command(&line));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Run::plain(&format!("generate --stream feed --messages 5k --db {url}")).good();
+    let live = Run::of(child.wait_with_output().expect("it ends")).json().remove(0);
+    assert_eq!(live["messages"], 25_000);
+    // Those that have not ended are missing, and no other.
+    let rest = Run::plain(&format!("bars feed --every 10ms --json --db {url}")).json().remove(0);
+    let last = Run::plain(&format!("bars feed --every 10ms --json --db {url}")).json().remove(0);
+    assert!(live["bars_written"].as_u64() > rest["bars_written"].as_u64(), "{live} {rest}");
+    assert!(rest["bars_written"].as_u64().unwrap() <= 100, "{rest}");
+    assert_eq!((&last["bars_written"], &last["bars_replaced"]), (&0.into(), &0.into()));
+}

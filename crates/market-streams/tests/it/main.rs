@@ -1,5 +1,6 @@
 //! Books of streams at any time: with and without checkpoints, beside a replay of everything.
 
+mod bars;
 mod gaps;
 mod live;
 

@@ -1,5 +1,6 @@
-//! Commands on what streams of market data contain: books, gaps.
+//! Commands on what streams of market data contain: books, gaps, bars.
 
+pub mod bars;
 pub mod book;
 pub mod gaps;
 mod ladder;

@@ -2,6 +2,7 @@
 
 mod bars;
 mod gaps;
+mod hostile;
 mod live;
 
 use std::time::Duration;

@@ -143,7 +143,9 @@ impl SymbolBooks {
             self.venues[at].lose(Doubt::OldSnapshot);
             return;
         }
-        while let Some(update) = self.venues[at].waiting.pop() {
+        // Taken whole: behind one that does not fit, the others wait again, for the next snapshot.
+        let mut waiting = std::mem::take(&mut self.venues[at].waiting);
+        while let Some(update) = waiting.pop() {
             self.update(at, update.first, update.last, update.previous, update.changes.into_iter());
         }
     }

@@ -50,6 +50,17 @@ fn bids(books: &Applier) -> Vec<String> {
 }
 
 #[test]
+fn updates_that_wait_over_a_hole_or_a_misfit_wait_again() {
+    for bad in [diff(9, 9, None, [set("2", "1")]), diff(6, 6, None, [set("1E300", "1")])] {
+        let waiting = [diff(1, 5, None, [set("1", "1")]), bad, diff(10, 11, None, [set("3", "1")])];
+        let mut books = after(&[&waiting[..], &[snapshot(4, "9")]].concat());
+        assert_eq!(venue(&books).state(), BookState::Unknown);
+        books.package(0, T, &snapshot(9, "8"));
+        assert_eq!((venue(&books).state(), bids(&books)), (BookState::Good, vec!["8".into(), "3".into()]));
+    }
+}
+
+#[test]
 fn numbers_of_trades_are_not_those_of_the_book() {
     let trades = diff(900, 905, None, [Entry::Trade(Trade::default())]);
     let books = after(&[snapshot(7, "9"), diff(8, 9, None, []), trades, diff(10, 12, None, [set("4", "1")])]);

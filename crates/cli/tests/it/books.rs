@@ -62,7 +62,10 @@ fn the_ladder_is_a_table_and_wrong_requests_are_refused() {
     assert_eq!(place.run("book feed").code, 2);
     place.run("generate --stream bars --kind bars --messages 20").good();
     assert!(place.run("book bars S000000").bad(1).contains("Package, Order, MarketByPrice"));
-    assert!(place.run("book feed --checkpoint --every x").err.contains("neither a number of messages"));
+    for every in ["x", "0", "0s"] {
+        let refused = place.run(&format!("book feed --checkpoint --every {every}"));
+        assert!(refused.code == 2 && refused.err.contains("neither a number of messages"), "{}", refused.err);
+    }
 }
 
 #[test]
@@ -155,7 +158,9 @@ fn bars_are_written_once_and_printed_with_averages() {
     assert!(text.lines().all(|line| line.contains(" trades=") && line.contains(" vwap=")), "{text}");
     assert_eq!(place.run("bars feed").code, 2);
     assert_eq!(place.run("bars feed --volume 1 --quotes").code, 2);
-    assert_eq!(place.run("bars feed --dollars -1").code, 2);
+    for rule in ["--dollars=-1", "--volume 0", "--ticks 0", "--every 0s"] {
+        assert_eq!(place.run(&format!("bars feed {rule}")).code, 2, "{rule}");
+    }
     assert_eq!(place.run("bars none --every 1m").code, 1);
 }
 

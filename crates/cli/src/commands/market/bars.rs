@@ -33,7 +33,7 @@ pub struct Args {
     every: Option<i64>,
 
     /// Bars of so many trades, for example 100 or 10k; with --quotes, of so many changes.
-    #[arg(long, value_parser = quantity::count, value_name = "N", group = "rule")]
+    #[arg(long, value_parser = trades, value_name = "N", group = "rule")]
     ticks: Option<u64>,
 
     /// A bar ends with the trade that brings its volume to this.
@@ -71,6 +71,12 @@ Examples:
 fn length(text: &str) -> Result<i64, String> {
     let nanos = i64::try_from(quantity::duration(text)?.as_nanos()).ok().filter(|nanos| *nanos > 0);
     nanos.ok_or_else(|| format!("{text:?} is no length of a bar"))
+}
+
+/// Parser of --ticks.
+fn trades(text: &str) -> Result<u64, String> {
+    quantity::count(text)
+        .and_then(|count| if count > 0 { Ok(count) } else { Err("a bar has a trade".into()) })
 }
 
 /// Parser of --volume and --dollars.

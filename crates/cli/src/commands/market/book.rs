@@ -70,9 +70,12 @@ Examples:
 
 /// Parser of --every.
 fn every(text: &str) -> Result<Every, String> {
-    quantity::count(text).map(Every::Messages).or_else(|_| quantity::duration(text).map(Every::Time)).map_err(
-        |_| format!("{text:?} is neither a number of messages, such as 100k, nor a duration, such as 60s"),
-    )
+    let messages = quantity::count(text).map(Every::Messages);
+    let every = messages.or_else(|_| quantity::duration(text).map(Every::Time)).ok();
+    let every = every.filter(|every| !matches!(every, Every::Messages(0) | Every::Time(Duration::ZERO)));
+    every.ok_or_else(|| {
+        format!("{text:?} is neither a number of messages, such as 100k, nor a duration, such as 60s")
+    })
 }
 
 /// Prints the book, or writes checkpoints.

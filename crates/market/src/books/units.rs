@@ -13,7 +13,7 @@ const SCALE_MAX: u8 = 18;
 pub enum Misfit {
     /// No finite number, or one of too many digits.
     Number,
-    /// It has more decimals than the book: this many. See [`Units::finer`].
+    /// It has more decimals than the book: this many. See `Units::finer`.
     Finer(u8),
 }
 

@@ -11,6 +11,7 @@ pub mod read;
 mod serving;
 mod transport;
 
+#[cfg(feature = "sql")]
 pub use percentiles::{histogram, wait_until};
 pub use serving::{Serving, socket_of};
 pub use transport::Transport;

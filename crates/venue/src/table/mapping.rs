@@ -86,7 +86,7 @@ impl TableOptions {
             ));
         }
         let time = place(&self.time, "--time")?;
-        let date = self.date.as_ref().map(|date| place(date, "--date")).transpose()?;
+        let date = self.date.as_ref().map(|date| place(date, "--date-column")).transpose()?;
         let symbol = match &self.symbol {
             TableSymbol::Column(name) => Some(place(name, "--symbol")?),
             TableSymbol::All(_) => None,

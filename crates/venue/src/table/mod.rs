@@ -7,10 +7,9 @@ mod cells;
 mod file;
 mod infer;
 mod mapping;
-#[cfg(test)]
-#[path = "tests.rs"]
-mod round_trips;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod times;
 
 pub use file::{TableFile, find_tables};

@@ -106,6 +106,8 @@ fn columns_are_mapped_by_name() {
     assert!(error_of(TICK, text, &mapped).contains("has no field \"note\" of one cell; map the column"));
     let needed = "message Tick { size: u32, note: string, more: i64 }";
     assert!(error_of(needed, text, &mapped).contains("no column is the field \"more\""));
+    let dateless = TableOptions { date: Some("Day".into()), ..mapped.clone() };
+    assert!(error_of(TICK, text, &dateless).contains("there is no column \"Day\" (--date-column)"));
     let unknown = TableOptions { zone: Some("Mars/Olympus".into()), ..mapped };
     assert!(error_of(TICK, text, &unknown).contains("--zone: "));
 }

@@ -66,6 +66,18 @@ struct State {
     /// Attempts since the last connection, and the error of the last one.
     attempts: u64,
     failure: Option<Error>,
+    /// It is older than the calls that wait: they get the result of another attempt, if one ends in time.
+    failure_is_old: bool,
+}
+
+impl State {
+    /// The error of the last attempt, if the server refused it.
+    fn refusal(&self) -> Option<Error> {
+        let Some(Error::Connection(ConnectionError::Refused { place, why })) = &self.failure else {
+            return None;
+        };
+        Some(Error::Connection(ConnectionError::Refused { place: place.clone(), why: why.clone() }))
+    }
 }
 
 impl std::fmt::Debug for Inner {
@@ -88,6 +100,7 @@ impl Reconnector {
             waiting: 0,
             attempts: 0,
             failure: None,
+            failure_is_old: false,
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let resumables = Mutex::default();
@@ -315,11 +328,10 @@ impl Inner {
             if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_broken()) {
                 break Ok(connection.clone());
             }
-            if let Some(Error::Connection(ConnectionError::Refused { place, why })) = &state.failure {
-                break Err(Error::Connection(ConnectionError::Refused {
-                    place: place.clone(),
-                    why: why.clone(),
-                }));
+            if !state.failure_is_old
+                && let Some(refused) = state.refusal()
+            {
+                break Err(refused);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -345,6 +357,9 @@ impl Inner {
     }
 
     fn given_up(&self, state: &State) -> Error {
+        if let Some(refused) = state.refusal() {
+            return refused;
+        }
         let seconds = self.options.reconnect_timeout.as_secs_f64();
         let last = match &state.failure {
             Some(Error::Connection(ConnectionError::Unreachable { why, .. })) => why.clone(),
@@ -393,7 +408,7 @@ impl Inner {
             // At first the server may be at its limit while all its clients reconnect.
             let is_refused = matches!(error, Error::Connection(ConnectionError::Refused { .. }))
                 && began.elapsed() >= self.options.reconnect_timeout;
-            state.failure = Some(error);
+            (state.failure, state.failure_is_old) = (Some(error), false);
             self.changed.notify_all();
             drop(state);
             if is_refused {
@@ -430,7 +445,7 @@ impl Inner {
         }
         // Refused calls were notified; the next call gets the result of the next attempt.
         if state.waiting == 0 {
-            state.failure = None;
+            state.failure_is_old = true;
         }
     }
 

@@ -27,7 +27,7 @@ fn removed_rights_end_cursors_and_loaders_with_an_error() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let server = Server::start_with(config, db).unwrap();
     let client = Client::at(format!("tape://{}", server.addresses().tcp.unwrap()));
-    let client = client.login(Login::token("tape_1")).reconnect_timeout(Duration::from_millis(200));
+    let client = client.login(Login::token("tape_1")).reconnect_timeout(Duration::from_secs(2));
     let remote = client.connect().unwrap();
     let mut cursor = remote.stream("s").unwrap().cursor().live().open().unwrap();
     let mut loader = remote.stream("s").unwrap().loader().unwrap();

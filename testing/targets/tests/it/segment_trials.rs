@@ -38,7 +38,12 @@ const RECORDED: u64 = 10_000;
 fn recorded(format: Format, layouts: &Layouts, folder: &std::path::Path) -> Vec<Message> {
     let name = match format {
         Format::FuturesTicks => "futures-gc-ticks",
-        Format::Itch => "exchange-pcap",
+        Format::Itch => "exchange-pcap/Multiple.Packets.pcap.gz",
+        Format::Mdp3 => "exchange-pcap/Cme.Mdp3.Sbe.v6.1.pcap.gz",
+        Format::Tardis => "tardis-csv",
+        Format::BybitOb => "bybit-ob500",
+        Format::CoinbaseSnapshot => "coinbase-book-snapshots",
+        Format::Capture => "exchange-raw-ws",
         format => format.name(),
     };
     let files = discover(format, &[folder.join(name)], &ImportOptions::default()).expect("files");

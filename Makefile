@@ -89,9 +89,12 @@ test:
 	$(CARGO) test $(WORKSPACE) --no-run
 	@$(MAKE) --no-print-directory --jobs=2 tests lints
 
-# The command as `make demo` builds it, without its features; the others as they are. Without SQL, whose hundred crates would be checked
-# again for other features of Arrow.
-MINIMAL := $(CARGO) clippy $(WORKSPACE) --exclude tapedb-query --no-default-features --features tapedb-arrow-ipc/zstd
+# What is compiled for tests shares its dependencies with what an example makes Cargo select: those of tests count for their features. Without
+# one, a hundred crates would be checked again for other features.
+AS_TESTED := --lib --bins --examples
+
+# The command as `make demo` builds it, without its features; the others as they are.
+MINIMAL := $(CARGO) clippy $(WORKSPACE) $(AS_TESTED) --no-default-features --features tapedb-arrow-ipc/zstd
 
 # Cargo divides the processors by itself: it would take the two jobs of make for all there are.
 .PHONY: tests lints
@@ -101,7 +104,7 @@ tests:
 lints:
 	MAKEFLAGS= $(CARGO) clippy $(WORKSPACE) --all-targets --quiet -- -D warnings
 	MAKEFLAGS= $(MINIMAL) --quiet -- -D warnings
-	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --quiet
+	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) $(AS_TESTED) --no-deps --quiet
 
 python:
 	python/check

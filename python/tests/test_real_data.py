@@ -22,7 +22,7 @@ def command():
 
 FORMATS = ["us-equity-ticks", "fx-ticks", "binance-raw-ws"]
 # Messages that are compared of each format; the rest are counted.
-COMPARED = int(os.environ.get("TAPEDB_REAL_MESSAGES", "30000"))
+COMPARED = int(os.environ.get("TAPEDB_REAL_MESSAGES", "10000"))
 
 
 @pytest.fixture(scope="module", params=FORMATS)

@@ -452,7 +452,7 @@ def test_fields_of_other_classes(db):
 def test_predicates_of_trouble(ticks):
     scan = ticks.scan()
     predicate = pl.col("symbol") == "AIG"
-    for number in range(2_000):
+    for number in range(500):
         predicate = predicate | (pl.col("size") == number)
     for predicate in (
         predicate, pl.col("time").is_null(), pl.lit(True), pl.lit(None, pl.Boolean), pl.col("symbol").is_in([]), pl.col("symbol").is_in([None]), pl.col("symbol") != "AIG",

@@ -28,6 +28,11 @@ pub struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
+    /// Another database, reached with the same options.
+    pub fn beside(&self, place: &Path) -> Self {
+        Self { db: place.into(), ..self.clone() }
+    }
+
     /// Opens the database for reading, beside its writer.
     pub fn open_to_read(&self) -> Result<Database, Failure> {
         open_to_read_with(&self.db, &self.connect)

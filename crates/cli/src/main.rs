@@ -17,7 +17,7 @@ use commands::maintenance::{backup, check, inspect, repair, restore, seal};
 use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
 use commands::messages::export;
-use commands::messages::{erase, generate, import, load, read, rewrite, tail};
+use commands::messages::{erase, generate, import, load, read, replay, rewrite, tail};
 use commands::serve::{cert, server, user};
 #[cfg(feature = "sql")]
 use commands::sql;
@@ -80,6 +80,7 @@ enum Command {
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
+    Replay(replay::Args),
     Book(book::Args),
     Gaps(gaps::Args),
     Bars(bars::Args),
@@ -158,6 +159,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
+        Command::Replay(args) => replay::run(args, ui),
         Command::Book(args) => book::run(args, ui),
         Command::Gaps(args) => gaps::run(args, ui),
         Command::Bars(args) => bars::run(args, ui),

@@ -9,10 +9,11 @@ mod prompt;
 mod source;
 
 pub use bad::{BadLineArgs, BadLines};
+pub use lines::{Lines, Piece};
 pub use prompt::{ScriptLines, StandardInput, confirm, is_yes, line};
 pub use source::{Arrived, Source};
 
-use lines::{LINE_BYTES_MAX, Lines, Piece};
+use lines::LINE_BYTES_MAX;
 use std::io;
 use std::path::PathBuf;
 use std::str;

@@ -11,7 +11,7 @@ use std::time::Duration;
 const CHANGES: &str = "exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount\n";
 
 /// A capture of Bybit's book: a snapshot and changes, of which those with these numbers are missing.
-fn capture(place: &Place, frames: u64, missing: &[u64]) -> PathBuf {
+pub fn capture(place: &Place, frames: u64, missing: &[u64]) -> PathBuf {
     let mut text = String::from("wss://stream.bybit.com/v5/public/spot <-> 1733011200.5\n");
     for number in (1..=frames).filter(|number| !missing.contains(number)) {
         let (kind, ms) = (if number == 1 { "snapshot" } else { "delta" }, 1_733_011_200_600 + number);

@@ -151,7 +151,7 @@ fn every_command_has_help() {
     for command in [
         "streams", "desc", "symbols", "create", "alter", "rename", "seal", "truncate", "purge", "clear",
         "delete", "check", "inspect", "generate", "import", "load", "rewrite", "read", "tail", "book",
-        "gaps", "bars",
+        "gaps", "bars", "replay",
     ] {
         assert!(all.contains(&format!("\n  {command} ")), "{command}");
         let text = help(&[command]);

@@ -21,6 +21,8 @@ mod querying;
 mod reading;
 mod readme;
 mod real_data;
+mod replaying;
+mod replaying_live;
 mod serving;
 mod support;
 mod ticking;

@@ -10,10 +10,10 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tapedb_kdb_ipc::{Elements, Kind, Symbols, Value, message};
 
-const ANY: &str = "127.0.0.1:0";
+pub const ANY: &str = "127.0.0.1:0";
 
 /// Writes a definition of tables to a folder; returns the command line of a plant.
-fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
+pub fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
     std::fs::write(folder.join("sym.q"), tables).expect("it fits");
     let (db, tables) = (folder.join("db"), folder.join("sym.q"));
     let (db, tables) = (db.display(), tables.display());

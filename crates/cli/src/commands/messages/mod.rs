@@ -1,4 +1,4 @@
-//! Commands on messages: write, read, replace, delete.
+//! Commands on messages: write, read, replay, replace, delete.
 
 pub mod erase;
 #[cfg(feature = "parquet")]
@@ -7,5 +7,6 @@ pub mod generate;
 pub mod import;
 pub mod load;
 pub mod read;
+pub mod replay;
 pub mod rewrite;
 pub mod tail;

@@ -3,7 +3,7 @@
 mod copy;
 mod create;
 mod delete;
-mod folder;
+pub mod folder;
 mod list;
 mod publish;
 mod stat;

@@ -111,19 +111,33 @@ impl OptimizerRule for UseLatest {
 }
 
 fn rewritten(distinct: &DistinctOn) -> Result<Option<LogicalPlan>> {
-    let (Some(sorts), [on]) = (&distinct.sort_expr, &distinct.on_expr[..]) else { return Ok(None) };
-    let Some((table, _)) = table_below(&distinct.input) else { return Ok(None) };
-    let [by_symbol, by_time, rest @ ..] = &sorts[..] else { return Ok(None) };
+    let Some(table) = last_of(distinct) else { return Ok(None) };
+    let last = last_time(&distinct.input, &table);
+    match last.filter(|_| table.is_messages() && table.open.from.is_none()) {
+        Some(last) => from_end(distinct, last),
+        None => Ok(by_arrival(distinct, &table)),
+    }
+}
+
+/// The table of which a plan selects the last row of each symbol, among those that its conditions want.
+pub(crate) fn last_of(distinct: &DistinctOn) -> Option<Table> {
+    let sorts = distinct.sort_expr.as_ref()?;
+    let [on] = &distinct.on_expr[..] else { return None };
+    let (table, _) = table_below(&distinct.input)?;
+    let [by_symbol, by_time, rest @ ..] = &sorts[..] else { return None };
     let is = |expr: &Expr, wanted: &Column| matches!(expr, Expr::Column(column) if table.column_of(&column.name) == Some(wanted));
     let by_sequence = |sort: &Sort| is(&sort.expr, &Column::Sequence) && !sort.asc;
-    let is_latest = is(on, &Column::Symbol)
+    let is_last = is(on, &Column::Symbol)
         && by_symbol.expr == *on
         && is(&by_time.expr, &Column::Time)
         && !by_time.asc
         && (rest.is_empty() || (rest.len() == 1 && by_sequence(&rest[0]) && table.open.stream.spaces() == 1));
-    let Some(last) = last_time(&distinct.input, &table).filter(|_| is_latest && table.is_messages()) else {
-        return Ok(None);
-    };
+    is_last.then_some(table)
+}
+
+/// The same rows, found by the engine from the end of the stream.
+fn from_end(distinct: &DistinctOn, last: i64) -> Result<Option<LogicalPlan>> {
+    let Some([by_symbol, ..]) = distinct.sort_expr.as_deref() else { return Ok(None) };
     let input = with_latest(&distinct.input, last)?;
     let new = LogicalPlanBuilder::from(input)
         .sort([by_symbol.clone()])?
@@ -132,6 +146,24 @@ fn rewritten(distinct: &DistinctOn) -> Result<Option<LogicalPlan>> {
     let is_same = new.schema().fields() == distinct.schema.fields()
         && new.schema().iter().zip(distinct.schema.iter()).all(|(new, old)| new.0 == old.0);
     Ok(is_same.then_some(new))
+}
+
+/// The same plan, in which the last one in the order of the stream counts among rows of equal times.
+fn by_arrival(distinct: &DistinctOn, table: &Table) -> Option<LogicalPlan> {
+    let sorts = distinct.sort_expr.as_ref().filter(|sorts| sorts.len() == 2)?;
+    if table.open.stream.spaces() > 1 {
+        // Their numbers say nothing about each other.
+        return None;
+    }
+    let column = |wanted: Column| {
+        let is_it = |field: &str| table.column_of(field) == Some(&wanted);
+        let found = distinct.input.schema().iter().find(|(_, field)| is_it(field.name()))?;
+        Some(Sort::new(Expr::Column(found.into()), false, true))
+    };
+    let arrival = column(Column::Sequence)?;
+    let sorts = sorts.iter().cloned().chain([arrival]).chain(column(Column::Entry)).collect();
+    let new = DistinctOn { sort_expr: Some(sorts), ..distinct.clone() };
+    Some(LogicalPlan::Distinct(Distinct::On(new)))
 }
 
 /// The table that a plan reads with conditions alone.

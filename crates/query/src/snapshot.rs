@@ -54,7 +54,8 @@ impl Snapshot {
             Slice::From(from) => from.clone(),
             Slice::Times(..) => None,
         };
-        let in_order = options.live && matches!(slice, Slice::From(_));
+        // A part of a stream is read as it arrived.
+        let in_order = from.is_some() || options.live && matches!(slice, Slice::From(_));
         Ok(Self { names, db, options, from, in_order, open: Mutex::default() })
     }
 

@@ -1,14 +1,16 @@
-//! Continuous views: streams that are kept up to date from a query with groups by a bucket of time.
+//! Continuous views: streams that are kept up to date from a query with groups by a bucket of time, or of last values.
 //!
-//! [`statement`] finds the statements, [`registry`] keeps views and how far they are in a stream of the database, [`view`] brings one
-//! up to date, and [`maintenance`] does so for all of them in a thread.
+//! [`statement`] finds the statements, [`registry`] keeps views and [`progress`] how far they are, each in a stream of the database,
+//! [`view`] brings one up to date, and [`maintenance`] does so for all of them in a thread.
 //!
 //! Always true: the rows of a view before its `passed` time are those of its query on the messages before its `ends`, and it has no
 //! others when it is opened. New rows are appended first and noted as passed then: what was appended and not noted is deleted when
 //! the view is opened again. Rows of buckets with late messages are replaced, each range of them at once, before the messages are
 //! noted: replacing them again gives the same. So each row is there once, wherever the process ends.
 
+mod last;
 mod maintenance;
+mod progress;
 mod registry;
 mod statement;
 mod target;
@@ -72,9 +74,11 @@ impl Sql {
             Statement::Show => {
                 let registry = Registry::open(db)?;
                 let views = registry.as_ref().map(Registry::views).transpose()?.unwrap_or_default();
+                let noted = progress::all(db)?;
                 let row = |(name, view): (&String, &registry::Entry)| {
-                    let until = view.progress.as_ref().filter(|progress| progress.passed.0 > i64::MIN);
-                    let until = until.map_or(String::new(), |progress| progress.passed.to_string());
+                    let own = noted.get(name).filter(|noted| noted.defined == view.defined);
+                    let until = own.filter(|noted| noted.passed.0 > i64::MIN);
+                    let until = until.map_or(String::new(), |noted| noted.passed.to_string());
                     vec![name.clone(), until, view.query.clone()]
                 };
                 ("view, until, query", views.iter().map(row).collect())

@@ -5,6 +5,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::error::DataFusionError;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_arrow::{AppendOptions, BatchAppender, EncodedRows, RowEncoder, schema_text};
@@ -140,5 +141,52 @@ pub(super) fn replace(
         }
     }
     rewriter.commit()?;
+    Ok(())
+}
+
+/// Replaces the rows of symbols by those of the query, all at once, where they are not older than the ones that are there: `times`
+/// has the times of these, and of the new rows afterwards. There is one row for each symbol.
+///
+/// # Errors
+/// When a row does not fit, or cannot be read or written: the old rows are still there.
+pub(super) fn replace_older(
+    stream: &Stream,
+    columns: &Columns,
+    times: &mut BTreeMap<String, i64>,
+    rows: &[RecordBatch],
+) -> Result<(), Error> {
+    let encoder = RowEncoder::new(stream.name(), stream.layouts(), &AppendOptions::default())?;
+    let mut batches = Vec::with_capacity(rows.len());
+    let mut new = BTreeMap::new();
+    for batch in rows {
+        let found = encoder.columns(&columns.rename(batch)?)?;
+        for row in 0..found.len() {
+            let (symbol, time) = (found.symbol(row)?, found.time(row)?);
+            if times.get(symbol).is_none_or(|old| *old <= time) {
+                new.insert(symbol.to_string(), time);
+            }
+        }
+        batches.push(found);
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    let mut rewriter = stream.rewrite(.., Some(new.keys()))?;
+    let mut encoded = EncodedRows::default();
+    for found in &batches {
+        let mut next = 0;
+        while next < found.len() {
+            encoder.encode(found, next, &mut encoded)?;
+            for row in encoded.rows() {
+                let symbol = found.symbol(row)?;
+                if let Some(time) = new.get(symbol) {
+                    rewriter.append_body(symbol, Timestamp(*time), encoder.type_id(), encoded.body(row))?;
+                }
+            }
+            next = encoded.rows().end;
+        }
+    }
+    rewriter.commit()?;
+    times.append(&mut new);
     Ok(())
 }

@@ -24,6 +24,7 @@ const QUERIES: &[&str] = &[
     "SELECT sequence, unnest(tags) AS tag FROM ticks.Trade WHERE size < 9",
     "SELECT * FROM latest('ticks.Quote') ORDER BY symbol",
     "SELECT DISTINCT ON (symbol) symbol, time, price FROM ticks.Trade WHERE time <= '1970-01-01T00:00:40Z' ORDER BY symbol, time DESC",
+    "SELECT DISTINCT ON (symbol) symbol, time, sequence FROM ticks.Trade WHERE size > 20 ORDER BY symbol, time DESC",
     "SELECT time_bucket('7 seconds', time) AS b, symbol, ohlcv(price, size) AS bar, first(side), last(side), twap(price, time), ema(price, 5) FROM ticks.Trade GROUP BY b, symbol ORDER BY b, symbol",
     "SELECT time_bucket_gapfill('2 seconds', time) AS b, count(*), locf(last(price)) FROM ticks.Trade WHERE symbol = 'S2' AND time >= '1970-01-01T00:00:00Z' AND time < '1970-01-01T00:02:00Z' GROUP BY b ORDER BY b",
     "SELECT t.time, t.symbol, t.price, q.bid FROM ticks.Trade t ASOF JOIN ticks.Quote q MATCH_CONDITION (t.time >= q.time) ON t.symbol = q.symbol",

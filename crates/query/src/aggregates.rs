@@ -1,13 +1,16 @@
 //! Aggregate functions that replace DataFusion's or add to them.
 
-mod averages;
 mod distinct;
+mod ema;
 mod fold;
 mod function;
 mod keys;
 mod ohlcv;
+mod parts;
 mod pick;
 mod sum;
+mod twap;
+mod vwap;
 mod window;
 
 pub(crate) use distinct::RefuseDistinct;

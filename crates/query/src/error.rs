@@ -176,7 +176,10 @@ fn message_of(error: &DataFusionError) -> String {
         }
         DataFusionError::NotImplemented(_) => format!("not supported: {rest}"),
         DataFusionError::ResourcesExhausted(_) => {
-            format!("the query needs more memory than its limit allows: {rest}")
+            format!(
+                "the query needs more memory than its limit allows; read a shorter time or fewer symbols at once, group by fewer values, or \
+                 raise the limit (--memory, Options::memory_bytes; on a server its own): {rest}"
+            )
         }
         _ => rest.to_string(),
     }

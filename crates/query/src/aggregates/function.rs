@@ -1,10 +1,12 @@
 //! The aggregate functions of markets, as DataFusion has them.
 
-use super::averages::{ByTime, ByVolume, Exponential};
+use super::ema::Exponential;
 use super::fold::AnyFold;
 use super::keys::is_key;
 use super::ohlcv::{self, Bars};
 use super::pick::{By, Edge, Pick};
+use super::twap::ByTime;
+use super::vwap::ByVolume;
 use super::window::Window;
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Field, FieldRef, Fields, Float64Type, Int64Type, TimeUnit,

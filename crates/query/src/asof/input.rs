@@ -25,7 +25,7 @@ pub(super) struct Rows {
     pub times: Vec<i64>,
     /// Number of rows that have a time: they are the first ones.
     pub timed: usize,
-    /// About how many bytes the batch takes.
+    /// About how many bytes the batch takes, with times and numbers.
     pub bytes: usize,
     /// Numbers of keys.
     pub numbers: Vec<u32>,
@@ -62,7 +62,7 @@ impl Input {
         keys.numbers(&columns, rows, &mut numbers)?;
         let timed = rows - times.null_count();
         let times = cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().values().to_vec();
-        let bytes = bytes_of(&batch)?;
+        let bytes = bytes_of(&batch)? + rows * (size_of::<i64>() + size_of::<u32>());
         Ok(Rows { batch, bytes, times, timed, numbers })
     }
 }

@@ -166,7 +166,8 @@ impl Last {
             (0..self.held[0].num_columns()).map(copy).collect::<std::result::Result<Vec<_>, _>>()?;
         let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(indices.len()));
         let copied = RecordBatch::try_new_with_options(self.held[0].schema(), columns, &options)?;
-        self.memory.try_resize(bytes_of(&copied)? + self.keys.bytes())?;
+        let places = self.last.capacity() * size_of::<Place>();
+        self.memory.try_resize(bytes_of(&copied)? + self.keys.bytes() + places)?;
         self.held.truncate(1);
         self.held.push(copied);
         Ok(())

@@ -36,7 +36,9 @@ pub(super) struct NextRows {
     /// The keys that have had a row at the last time of the right side.
     recent: Vec<u32>,
     recent_time: i64,
+    /// For batches of both sides, and for keys.
     memory: MemoryReservation,
+    of_keys: MemoryReservation,
 }
 
 /// A batch of the left side.
@@ -47,6 +49,13 @@ struct Waiting {
     places: Vec<Option<Place>>,
     /// Rows that wait.
     open: usize,
+}
+
+impl Waiting {
+    /// About how many bytes it takes, with the numbers of its rows in queues.
+    fn bytes(&self) -> usize {
+        self.rows.bytes + self.places.len() * (size_of::<Option<Place>>() + size_of::<u64>())
+    }
 }
 
 /// A batch of the right side, and how often it is referred to.
@@ -95,6 +104,7 @@ impl NextRows {
             queues: Vec::new(),
             recent: Vec::new(),
             recent_time: i64::MIN,
+            of_keys: memory.new_empty(),
             memory,
         }
     }
@@ -148,9 +158,10 @@ impl NextRows {
         if is_seen && !self.is_left_over {
             match self.left.next(&mut self.keys).await? {
                 Some(rows) => {
-                    self.memory.try_grow(rows.bytes)?;
                     let places = vec![None; rows.batch.num_rows()];
-                    self.waiting.push_back(Waiting { rows, seen: 0, places, open: 0 });
+                    let waiting = Waiting { rows, seen: 0, places, open: 0 };
+                    self.memory.try_grow(waiting.bytes())?;
+                    self.waiting.push_back(waiting);
                 }
                 None => self.is_left_over = true,
             }
@@ -170,7 +181,7 @@ impl NextRows {
             }
         }
         self.queues.resize_with(self.keys.len(), Queue::default);
-        Ok(())
+        self.of_keys.try_resize(self.keys.bytes() + self.queues.capacity() * size_of::<Queue>())
     }
 
     fn look_at_left(&mut self) {
@@ -295,7 +306,7 @@ impl NextRows {
         for place in waiting.places.iter().flatten() {
             release(&mut self.held, &mut self.memory, place.batch);
         }
-        self.memory.shrink(waiting.rows.bytes);
+        self.memory.shrink(waiting.bytes());
         Ok(batch)
     }
 }

@@ -1,4 +1,4 @@
-//! Runs gap filling: groups are sorted by keys and buckets, held in memory, and returned with the rows between them.
+//! Runs gap filling: groups are sorted by keys and buckets and held in memory; the rows between them are made when they are returned.
 
 use super::ROWS_MAX;
 use super::node::{Filling, GapFill};
@@ -147,6 +147,7 @@ impl ExecutionPlan for GapFillExec {
         let reservation = MemoryConsumer::new("GapFill").register(context.memory_pool());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows_max = context.session_config().batch_size();
+        reservation.try_grow(size_of::<i64>() * self.grid.starts_most(self.filling.times).min(ROWS_MAX))?;
         let Some(buckets) = self.grid.starts(self.filling.times, ROWS_MAX) else { return Err(too_many()) };
         let input = self.input.execute(partition, context)?;
         let state = State {
@@ -194,9 +195,10 @@ impl State {
                 self.reservation.try_grow(2 * batch.get_array_memory_size())?;
                 groups.push(batch);
             }
-            let groups = concat_batches(&schema, &groups)?;
-            self.reservation.try_grow(Series::bytes(&groups, buckets.len(), &self.filling)?)?;
-            self.series = Some(Series::new(groups, &buckets, &self.filling, &self.schema)?);
+            let groups = concat_batches(&schema, &std::mem::take(&mut groups))?;
+            let bytes = groups.get_array_memory_size() + Series::bytes(&groups, buckets.len(), &self.filling);
+            self.reservation.try_resize(bytes)?;
+            self.series = Some(Series::new(groups, buckets, &self.filling, &self.schema)?);
         }
         match &mut self.series {
             Some(series) => series.next(rows_max),

@@ -15,27 +15,35 @@ use datafusion::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Series with a row for each bucket, in the order of their keys and of time.
+/// Series with a row for each bucket, in the order of their keys and of time. Rows are made when they are asked for.
 #[derive(Debug)]
 pub(super) struct Series {
     /// The groups, sorted by keys and buckets.
     groups: RecordBatch,
     filling: Filling,
     schema: SchemaRef,
-    /// Beginnings of the buckets of the rows.
-    starts: Vec<i64>,
-    /// The groups of the rows; `None`: a gap.
-    sources: Vec<Option<u32>>,
-    /// A group of the same series.
-    members: Vec<Option<u32>>,
-    /// The columns behind those of the groups.
-    filled: Vec<Filled>,
-    /// Rows that have been returned.
-    at: usize,
+    /// Beginnings of the buckets.
+    buckets: Vec<i64>,
+    /// The groups of each series.
+    ranges: Vec<Range<usize>>,
+    /// What the columns behind those of the groups are filled with.
+    fills: Vec<Filler>,
+    /// The next row: its series, its bucket, and the first group that is not in an earlier bucket.
+    at: (usize, usize, usize),
 }
 
-/// What a column is filled with.
+/// Fills a column, row by row.
 #[derive(Debug)]
+struct Filler {
+    fill: Fill,
+    /// The groups' values; as doubles, if they are interpolated.
+    values: ArrayRef,
+    /// The last group that has a value, in this bucket or before it, and the next one, in it or behind it.
+    before: Option<usize>,
+    after: Option<usize>,
+}
+
+/// What some rows of a filled column come from.
 enum Filled {
     /// The groups that have the values.
     From(Vec<Option<u32>>),
@@ -44,81 +52,46 @@ enum Filled {
 
 impl Series {
     /// # Errors
-    /// When values cannot be compared.
-    pub fn new(groups: RecordBatch, buckets: &[i64], filling: &Filling, schema: &SchemaRef) -> Result<Self> {
+    /// When values cannot be compared, or there would be too many rows.
+    pub fn new(
+        groups: RecordBatch,
+        buckets: Vec<i64>,
+        filling: &Filling,
+        schema: &SchemaRef,
+    ) -> Result<Self> {
         let ranges = ranges(&groups, filling)?;
-        let times = groups.column(filling.bucket).as_primitive::<TimestampNanosecondType>().values().clone();
-        let mut series = Self {
-            groups,
-            filling: filling.clone(),
-            schema: schema.clone(),
-            starts: Vec::new(),
-            sources: Vec::new(),
-            members: Vec::new(),
-            filled: Vec::new(),
-            at: 0,
-        };
-        let mut rows = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let first = series.starts.len();
-            let member = (!range.is_empty()).then_some(range.start as u32);
-            let mut row = range.start;
-            for start in buckets {
-                let source = (row < range.end && times[row] == *start).then_some(row as u32);
-                row += usize::from(source.is_some());
-                series.starts.push(*start);
-                series.sources.push(source);
-                series.members.push(member);
-            }
-            if row < range.end {
-                return datafusion::common::internal_err!(
-                    "a group is in no bucket; please report this with the query"
-                );
-            }
-            rows.push(first..series.starts.len());
+        if ranges.len().saturating_mul(buckets.len()) > ROWS_MAX {
+            return Err(too_many());
         }
-        series.filled = filling.fills.iter().map(|fill| series.fill(fill, &rows)).collect::<Result<_>>()?;
+        let filler = |(column, fill, _): &(usize, Fill, String)| {
+            let values = groups.column(*column);
+            let values = match fill {
+                Fill::Locf => values.clone(),
+                Fill::Interpolate => cast(values, &DataType::Float64)?,
+            };
+            Ok(Filler { fill: *fill, values, before: None, after: None })
+        };
+        let fills = filling.fills.iter().map(filler).collect::<Result<_>>()?;
+        let (filling, schema) = (filling.clone(), schema.clone());
+        let mut series = Self { groups, filling, schema, buckets, ranges, fills, at: (0, 0, 0) };
+        series.begin();
         Ok(series)
     }
 
-    /// Bytes for the rows.
-    ///
-    /// # Errors
-    /// When there are too many rows.
-    pub fn bytes(groups: &RecordBatch, buckets: usize, filling: &Filling) -> Result<usize> {
-        let rows = ranges(groups, filling)?.len().saturating_mul(buckets);
-        if rows > ROWS_MAX {
-            return Err(too_many());
-        }
-        Ok(rows * (24 + 16 * filling.fills.len()))
+    /// Bytes that it holds beside the groups: doubles that are interpolated, buckets, and ranges of groups.
+    pub fn bytes(groups: &RecordBatch, buckets: usize, filling: &Filling) -> usize {
+        let interpolated = filling.fills.iter().filter(|(_, fill, _)| *fill == Fill::Interpolate).count();
+        let of_group = interpolated * size_of::<f64>() + size_of::<Range<usize>>();
+        groups.num_rows() * of_group + buckets * size_of::<i64>()
     }
 
-    fn fill(&self, (column, fill, _): &(usize, Fill, String), series: &[Range<usize>]) -> Result<Filled> {
-        let values = self.groups.column(*column);
-        let source = |row: usize| self.sources[row].filter(|source| values.is_valid(*source as usize));
-        match fill {
-            Fill::Locf => {
-                let mut last = None;
-                let from =
-                    series.iter().flat_map(|rows| rows.clone().map(move |row| (row, row == rows.start)));
-                Ok(Filled::From(
-                    from.map(|(row, is_first)| {
-                        last = source(row).or(if is_first { None } else { last });
-                        last
-                    })
-                    .collect(),
-                ))
-            }
-            Fill::Interpolate => {
-                let numbers = cast(values, &DataType::Float64)?;
-                let numbers = numbers.as_primitive::<Float64Type>();
-                let mut filled: Vec<Option<f64>> =
-                    (0..self.starts.len()).map(|row| Some(numbers.value(source(row)? as usize))).collect();
-                for rows in series {
-                    interpolate(&mut filled[rows.clone()], &self.starts[rows.clone()]);
-                }
-                Ok(Filled::Numbers(filled))
-            }
+    /// Begins a series.
+    fn begin(&mut self) {
+        let Some(range) = self.ranges.get(self.at.0) else { return };
+        self.at = (self.at.0, 0, range.start);
+        for filler in &mut self.fills {
+            filler.before = None;
+            filler.after = filler.next(range.start, range.end);
         }
     }
 
@@ -127,17 +100,41 @@ impl Series {
     /// # Errors
     /// When values cannot be gathered.
     pub fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
-        let rows = self.at..(self.at + rows_max.max(1)).min(self.starts.len());
-        if rows.is_empty() {
+        let times = self.groups.column(self.filling.bucket).as_primitive::<TimestampNanosecondType>().clone();
+        let times = times.values();
+        let (mut starts, mut sources, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        let mut filled: Vec<Filled> = self.fills.iter().map(Filler::nothing).collect();
+        while starts.len() < rows_max.max(1) && !self.buckets.is_empty() {
+            let Some(range) = self.ranges.get(self.at.0).cloned() else { break };
+            let (_, bucket, group) = self.at;
+            let start = self.buckets[bucket];
+            let source = (group < range.end && times[group] == start).then_some(group);
+            for (filler, filled) in self.fills.iter_mut().zip(&mut filled) {
+                filler.pass(source, range.end);
+                filler.push(filled, start, times);
+            }
+            starts.push(start);
+            sources.push(source.map(|group| group as u32));
+            members.push((!range.is_empty()).then_some(range.start as u32));
+            self.at = (self.at.0, bucket + 1, group + usize::from(source.is_some()));
+            if self.at.1 == self.buckets.len() {
+                if self.at.2 < range.end {
+                    return datafusion::common::internal_err!(
+                        "a group is in no bucket; please report this with the query"
+                    );
+                }
+                self.at.0 += 1;
+                self.begin();
+            }
+        }
+        if starts.is_empty() {
             return Ok(None);
         }
-        self.at = rows.end;
-        let of = |from: &[Option<u32>]| from[rows.clone()].iter().copied().collect::<UInt32Array>();
-        let (sources, members) = (of(&self.sources), of(&self.members));
+        let (sources, members) = (UInt32Array::from(sources), UInt32Array::from(members));
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
         for (index, column) in self.groups.columns().iter().enumerate() {
             columns.push(if index == self.filling.bucket {
-                let starts = TimestampNanosecondArray::from(self.starts[rows.clone()].to_vec());
+                let starts = TimestampNanosecondArray::from(std::mem::take(&mut starts));
                 Arc::new(starts.with_data_type(column.data_type().clone()))
             } else if self.filling.keys.contains(&index) {
                 take(column, &members, None)?
@@ -147,15 +144,55 @@ impl Series {
                 take(column, &sources, None)?
             });
         }
-        for (filled, (column, ..)) in self.filled.iter().zip(&self.filling.fills) {
+        for (filled, filler) in filled.into_iter().zip(&self.fills) {
             columns.push(match filled {
-                Filled::From(from) => take(self.groups.column(*column), &of(from), None)?,
-                Filled::Numbers(numbers) => {
-                    Arc::new(numbers[rows.clone()].iter().copied().collect::<Float64Array>())
-                }
+                Filled::From(from) => take(&filler.values, &UInt32Array::from(from), None)?,
+                Filled::Numbers(numbers) => Arc::new(Float64Array::from(numbers)),
             });
         }
         Ok(Some(RecordBatch::try_new(self.schema.clone(), columns)?))
+    }
+}
+
+impl Filler {
+    fn nothing(&self) -> Filled {
+        match self.fill {
+            Fill::Locf => Filled::From(Vec::new()),
+            Fill::Interpolate => Filled::Numbers(Vec::new()),
+        }
+    }
+
+    /// The first group with a value.
+    fn next(&self, from: usize, end: usize) -> Option<usize> {
+        (from..end).find(|group| self.values.is_valid(*group))
+    }
+
+    /// Goes to the next bucket, which has this group, of a series that ends there.
+    fn pass(&mut self, source: Option<usize>, end: usize) {
+        if self.before.is_some() && self.before == self.after {
+            self.after = self.before.and_then(|before| self.next(before + 1, end));
+        }
+        if source.is_some() && source == self.after {
+            self.before = self.after;
+        }
+    }
+
+    /// Adds the value of a bucket.
+    fn push(&self, filled: &mut Filled, start: i64, times: &[i64]) {
+        match filled {
+            Filled::From(from) => from.push(self.before.map(|group| group as u32)),
+            Filled::Numbers(numbers) => {
+                let values = self.values.as_primitive::<Float64Type>();
+                numbers.push(self.before.zip(self.after).map(|(before, after)| {
+                    if before == after {
+                        return values.value(before);
+                    }
+                    let (from, to) = (values.value(before), values.value(after));
+                    let span = times[after].abs_diff(times[before]) as f64;
+                    from + (to - from) * (start.abs_diff(times[before]) as f64 / span)
+                }));
+            }
+        }
     }
 }
 
@@ -179,38 +216,8 @@ fn ranges(groups: &RecordBatch, filling: &Filling) -> Result<Vec<Range<usize>>> 
     Ok(partition(&keys)?.ranges())
 }
 
-/// Puts numbers on the line between those before and after them.
-fn interpolate(values: &mut [Option<f64>], times: &[i64]) {
-    let mut before: Option<usize> = None;
-    for row in 0..values.len() {
-        let Some(to) = values[row] else { continue };
-        if let Some(first) = before
-            && let Some(from) = values[first]
-        {
-            let span = times[row].abs_diff(times[first]) as f64;
-            for between in first + 1..row {
-                let share = times[between].abs_diff(times[first]) as f64 / span;
-                values[between] = Some(from + (to - from) * share);
-            }
-        }
-        before = Some(row);
-    }
-}
-
 /// The error of gap filling that returns too much.
 pub(super) fn too_many() -> datafusion::error::DataFusionError {
     let what = "filling gaps returns more than 10 million rows, the limit; ask for a shorter time, wider buckets or fewer groups";
     wrapped(Error::new(Reason::Limit, what))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_put_on_lines() {
-        let mut values = [None, Some(1.0), None, None, Some(7.0), Some(0.0), None];
-        interpolate(&mut values, &[0, 10, 20, 30, 40, 50, 60]);
-        assert_eq!(values, [None, Some(1.0), Some(3.0), Some(5.0), Some(7.0), Some(0.0), None]);
-    }
 }

@@ -109,9 +109,23 @@ impl Grid {
         None
     }
 
+    /// At least as many as [`Grid::starts`] finds.
+    pub fn starts_most(&self, (from, last): (i64, i64)) -> usize {
+        /// Days of the shortest month, in nanoseconds.
+        const MONTH: i64 = 28 * 24 * 3_600_000_000_000;
+        let width = match self.width {
+            Width::Nanos(nanos) => nanos,
+            Width::Months(months) => MONTH.saturating_mul(months.into()),
+        };
+        // Where a clock is changed a bucket is cut: twice a year, and more often long ago.
+        let cuts = if self.zone.is_some() { 2 } else { 1 };
+        let span = (i128::from(last) - i128::from(from)).max(0);
+        usize::try_from(cuts * span / i128::from(width.max(1))).unwrap_or(usize::MAX).saturating_add(2)
+    }
+
     /// The beginnings of the buckets from that of one time until that of another one; `None`: there are more than `most`.
     pub fn starts(&self, (from, last): (i64, i64), most: usize) -> Option<Vec<i64>> {
-        let mut starts = Vec::new();
+        let mut starts = Vec::with_capacity(self.starts_most((from, last)).min(most));
         if from > last {
             return Some(starts);
         }

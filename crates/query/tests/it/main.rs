@@ -6,6 +6,7 @@ mod gaps;
 mod limits;
 mod live;
 mod markets;
+mod memory;
 mod page;
 mod places;
 mod predicates;

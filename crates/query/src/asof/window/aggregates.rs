@@ -93,6 +93,12 @@ impl<'a> Windows<'a> {
         Ok(())
     }
 
+    /// About how many bytes the aggregates hold: all values of their windows, if they need them.
+    pub fn bytes(&self) -> usize {
+        let groups = self.groups.capacity() * size_of::<usize>();
+        groups + self.accumulators.iter().map(|accumulator| accumulator.size()).sum::<usize>()
+    }
+
     /// A column of each aggregate, with a value for each of so many windows.
     ///
     /// # Errors

@@ -163,14 +163,19 @@ impl Rows {
         let left = &rows.batch;
         let mut windows = Windows::new(aggregates)?;
         let (mut numbers, mut places): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+        let of_windows = self.memory.new_empty();
+        let mut feed = |held: &[&[ArrayRef]], numbers: &mut Vec<usize>, places: &mut Vec<(usize, usize)>| {
+            windows.feed(held, numbers, places)?;
+            numbers.clear();
+            places.clear();
+            of_windows.try_resize(windows.bytes())
+        };
         let Window { from, to, prevailing } = self.window;
         for row in 0..rows.timed {
             let time = rows.times[row];
             let (begin, last) = (time.saturating_add(from), time.saturating_add(to));
-            if places.len() >= FED || self.lacks(last) && self.is_full() {
-                windows.feed(&self.columns(), &numbers, &places)?;
-                numbers.clear();
-                places.clear();
+            if self.lacks(last) && self.is_full() {
+                feed(&self.columns(), &mut numbers, &mut places)?;
             }
             while self.lacks(last) {
                 // No place of a row is noted then: they were fed before.
@@ -179,17 +184,20 @@ impl Rows {
                 }
                 self.read().await?;
             }
-            let first = self.first;
-            let Some(queue) = self.queue(rows.numbers[row], begin) else { continue };
+            self.pass(rows.numbers[row], begin);
+            let Some(queue) = self.queue(rows.numbers[row]) else { continue };
             let is_at_begin = queue.rows.front().is_some_and(|front| front.time == begin);
             let before = queue.before.filter(|_| prevailing && !is_at_begin);
             let within = queue.rows.iter().take_while(|place| place.time <= last).copied();
             for place in before.into_iter().chain(within) {
                 numbers.push(row);
-                places.push(place_of(place, first));
+                places.push(place_of(place, self.first));
+                if places.len() == FED {
+                    feed(&self.columns(), &mut numbers, &mut places)?;
+                }
             }
         }
-        windows.feed(&self.columns(), &numbers, &places)?;
+        feed(&self.columns(), &mut numbers, &mut places)?;
         let columns = left.columns().iter().cloned().chain(windows.end(left.num_rows())?).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
@@ -224,14 +232,14 @@ impl Rows {
                 }
                 self.read().await?;
             }
-            let first = self.first;
-            match self.queue(rows.numbers[end], begin) {
+            self.pass(rows.numbers[end], begin);
+            match self.queue(rows.numbers[end]) {
                 None => places.resize(places.len() + offsets.len(), (NOTHING, 0)),
                 Some(queue) => places.extend(offsets.iter().map(|offset| {
                     let at = time.saturating_add(*offset);
                     let index = queue.rows.partition_point(|place| place.time <= at);
                     let found = index.checked_sub(1).map(|index| queue.rows[index]).or(queue.before);
-                    found.map_or((NOTHING, 0), |place| place_of(place, first))
+                    found.map_or((NOTHING, 0), |place| place_of(place, self.first))
                 })),
             }
             end += 1;
@@ -263,14 +271,16 @@ impl Rows {
         self.held.len() > BATCHES + HELD
     }
 
-    /// The rows of a key from a time on, with the last one before it.
-    fn queue(&mut self, number: u32, begin: i64) -> Option<&Queue> {
-        if number == NONE {
-            return None;
+    /// Drops the rows of a key before a time, but for the last one.
+    fn pass(&mut self, number: u32, begin: i64) {
+        if number != NONE {
+            self.queues[number as usize].pass(begin);
         }
-        let queue = &mut self.queues[number as usize];
-        queue.pass(begin);
-        Some(queue)
+    }
+
+    /// The rows of a key.
+    fn queue(&self, number: u32) -> Option<&Queue> {
+        (number != NONE).then(|| &self.queues[number as usize])
     }
 
     /// Reads a batch of the right side.

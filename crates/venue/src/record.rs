@@ -95,6 +95,17 @@ impl AnyRecord {
         }
     }
 
+    /// Makes it an empty change of an order; its memory is reused.
+    #[inline]
+    pub fn order(&mut self) -> &mut Order {
+        match self {
+            Self::Order(record) => **record = Order::default(),
+            _ => *self = Order::default().into(),
+        }
+        let Self::Order(record) = self else { unreachable!("it is an order") };
+        record
+    }
+
     /// Makes it an empty change at a price; the memory of the levels is reused.
     #[inline]
     pub fn market_by_price(&mut self) -> &mut MarketByPrice {

@@ -4,7 +4,7 @@ use super::bytes::{Fields, whole};
 use super::head::Head;
 use crate::error::BadRecord;
 use crate::record::AnyRecord;
-use tapedb_market::{BidAsk, IntervalBar, MarketByPrice, Order, OrderAction};
+use tapedb_market::{BidAsk, IntervalBar, MarketByPrice, OrderAction};
 use tapedb_schema::Timestamp;
 
 /// The flag of the last record of an event.
@@ -36,24 +36,22 @@ pub(super) struct Shape {
 pub(super) fn order(head: &Head<'_>, out: &mut AnyRecord) -> Result<(), BadRecord> {
     let fields = head.fields;
     let flags = fields.u8(36);
-    out.set_order(Order {
-        action: action(fields, 38)?,
-        side: fields.side(39)?,
-        price: fields.price(24)?,
-        size: fields.size(32),
-        order_id: Some(fields.u64(16)),
-        event_end: flags & LAST != 0,
-        snapshot: flags & SNAPSHOT != 0,
-        flags: Some(u32::from(flags)),
-        sequence: Some(u64::from(fields.u32(52))),
-        match_time: head.event_time()?,
-        source_time: source_time(fields, 40, 48)?,
-        vendor_time: head.vendor_time,
-        instrument_id: Some(u64::from(head.instrument_id)),
-        publisher_id: Some(head.publisher_id),
-        channel_id: Some(u16::from(fields.u8(37))),
-        ..Order::default()
-    });
+    let order = out.order();
+    order.action = action(fields, 38)?;
+    order.side = fields.side(39)?;
+    order.price = fields.price(24)?;
+    order.size = fields.size(32);
+    order.order_id = Some(fields.u64(16));
+    order.event_end = flags & LAST != 0;
+    order.snapshot = flags & SNAPSHOT != 0;
+    order.flags = Some(u32::from(flags));
+    order.sequence = Some(u64::from(fields.u32(52)));
+    order.match_time = head.event_time()?;
+    order.source_time = source_time(fields, 40, 48)?;
+    order.vendor_time = head.vendor_time;
+    order.instrument_id = Some(u64::from(head.instrument_id));
+    order.publisher_id = Some(head.publisher_id);
+    order.channel_id = Some(u16::from(fields.u8(37)));
     Ok(())
 }
 

@@ -21,7 +21,6 @@ pub(super) struct Messages {
     window: Window,
     clock: DayClock,
     names: Names,
-    venue: &'static str,
     path: PathBuf,
     /// Number of the message at the window's begin, from 1.
     record: u64,
@@ -45,8 +44,7 @@ impl Messages {
         Self {
             window: Window::new(opened, 0),
             clock,
-            names: Names::new(),
-            venue,
+            names: Names::new(venue),
             path,
             record: 1,
             instrument: 0,
@@ -62,16 +60,12 @@ impl Messages {
         loop {
             let Some(length) = self.whole_message()? else { return Ok(None) };
             let message = &self.window.bytes()[LENGTH_BYTES..length];
-            let (clock, mut time) = (&self.clock, None);
-            let decoded = decode(message, false, |nanos| clock.at(nanos), out);
-            if let Ok(Decoded::Record(nanos)) = decoded {
-                self.instrument = self.names.note(message);
-                time = clock.at(nanos);
-            }
-            match decoded {
-                Ok(Decoded::Record(_)) => {
+            let clock = &self.clock;
+            match decode(message, false, |nanos| clock.at(nanos), out) {
+                Ok(Decoded::Record(time)) => {
+                    self.instrument = self.names.note(message);
                     self.pass(length);
-                    return Ok(time);
+                    return Ok(Some(time));
                 }
                 Ok(Decoded::Unknown(kind)) => {
                     self.counters.add_unknown(format!("message type {:?}", char::from(kind)), 1);
@@ -146,7 +140,7 @@ impl Source for Messages {
         match self.advance(out) {
             Ok(Some(time)) => {
                 self.counters.rows += 1;
-                Ok(Some(RowHeader { time, symbol: self.names.name(self.instrument, self.venue) }))
+                Ok(Some(RowHeader { time, symbol: self.names.name(self.instrument) }))
             }
             end_or_error => {
                 self.ended = true;

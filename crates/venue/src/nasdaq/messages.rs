@@ -15,46 +15,65 @@ const HEAD_BYTES: usize = 11;
 /// What has become of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// A record; nanoseconds since midnight when the venue's system did what it reports.
-    Record(i64),
+    /// A record; when the venue's system did what it reports.
+    Record(Timestamp),
     /// A type that is not imported.
     Unknown(u8),
 }
 
-/// Where a message of a type has its instrument's name, and how long it is; `None`: no such type.
-fn shape(kind: u8) -> Option<(usize, Option<usize>)> {
-    Some(match kind {
-        b'S' | b'W' => (12, None),
-        b'R' => (39, Some(11)),
-        b'H' => (25, Some(11)),
-        b'Y' | b'N' => (20, Some(11)),
-        b'L' => (26, Some(15)),
-        b'V' => (35, None),
-        b'K' => (28, Some(11)),
-        b'J' => (35, Some(11)),
-        b'h' => (21, Some(11)),
-        b'A' => (36, Some(24)),
-        b'F' => (40, Some(24)),
-        b'E' => (31, None),
-        b'C' => (36, None),
-        b'X' => (23, None),
-        b'D' => (19, None),
-        b'U' => (35, None),
-        b'P' => (44, Some(24)),
-        b'Q' => (40, Some(19)),
-        b'B' => (19, None),
-        b'I' => (50, Some(28)),
-        b'O' => (48, Some(11)),
-        _ => return None,
-    })
+/// How long a message of a type is, and where it has its instrument's name; zeros: no such type, or no name.
+#[derive(Clone, Copy)]
+struct Shape {
+    length: u8,
+    name: u8,
 }
+
+/// By type: looked up for each message, so it is a table, not a match.
+static SHAPES: [Shape; 256] = {
+    let mut shapes = [Shape { length: 0, name: 0 }; 256];
+    let known = [
+        (b'S', 12, 0),
+        (b'W', 12, 0),
+        (b'R', 39, 11),
+        (b'H', 25, 11),
+        (b'Y', 20, 11),
+        (b'N', 20, 11),
+        (b'L', 26, 15),
+        (b'V', 35, 0),
+        (b'K', 28, 11),
+        (b'J', 35, 11),
+        (b'h', 21, 11),
+        (b'A', 36, 24),
+        (b'F', 40, 24),
+        (b'E', 31, 0),
+        (b'C', 36, 0),
+        (b'X', 23, 0),
+        (b'D', 19, 0),
+        (b'U', 35, 0),
+        (b'P', 44, 24),
+        (b'Q', 40, 19),
+        (b'B', 19, 0),
+        (b'I', 50, 28),
+        (b'O', 48, 11),
+    ];
+    let mut at = 0;
+    while at < known.len() {
+        let (kind, length, name) = known[at];
+        shapes[kind as usize] = Shape { length, name };
+        at += 1;
+    }
+    shapes
+};
 
 /// The instrument's number, and its name where the message has it.
 #[inline]
 pub(super) fn instrument(message: &[u8]) -> (u16, Option<&[u8; 8]>) {
     let number = Fields(message).u16(1);
-    let at = shape(message[0]).and_then(|(_, at)| at);
-    (number, at.and_then(|at| message[at..].first_chunk()))
+    let name = match usize::from(SHAPES[usize::from(message[0])].name) {
+        0 => None,
+        at => message[at..].first_chunk(),
+    };
+    (number, name)
 }
 
 /// Replaces `out` by a whole message. `at` makes a time of nanoseconds since midnight; `received` is set where the message's time is when
@@ -69,18 +88,22 @@ pub(super) fn decode(
     let &[kind, ..] = message else {
         return Err(BadRecord { offset: 0, expected: "a message of at least one byte" });
     };
-    let Some((length, _)) = shape(kind) else { return Ok(Decoded::Unknown(kind)) };
+    let length = usize::from(SHAPES[usize::from(kind)].length);
+    if length == 0 {
+        return Ok(Decoded::Unknown(kind));
+    }
     if message.len() != length {
         return Err(BadRecord { offset: 0, expected: "the length of a message of this type" });
     }
     debug_assert!(length >= HEAD_BYTES);
     let fields = Fields(message);
-    let nanos = fields.nanos(5);
-    let time = at(nanos).ok_or(BadRecord { offset: 5, expected: "a time of the day" })?;
+    let time = at(fields.nanos(5)).ok_or(BadRecord { offset: 5, expected: "a time of the day" })?;
     let match_time = is_received.then_some(time);
     match kind {
         b'A' | b'F' | b'E' | b'C' | b'X' | b'D' | b'U' | b'P' | b'Q' | b'B' => {
-            out.set_order(Order { match_time, ..order(kind, fields)? });
+            let order = out.order();
+            order.match_time = match_time;
+            fill_order(kind, fields, order)?;
         }
         b'R' => *out = Definition { match_time, ..directory(fields)? }.into(),
         b'O' => *out = Definition { match_time, ..direct_listing(fields, at)? }.into(),
@@ -90,71 +113,70 @@ pub(super) fn decode(
         b'S' | b'H' | b'h' | b'Y' | b'W' => *out = Status { match_time, ..status(kind, fields)? }.into(),
         _ => *out = notice(kind, fields)?.into(),
     }
-    Ok(Decoded::Record(nanos))
+    Ok(Decoded::Record(time))
 }
 
-/// Orders and trades.
+/// Orders and trades; `order` is empty.
 #[inline]
-fn order(kind: u8, fields: Fields<'_>) -> Result<Order, BadRecord> {
-    let order = Order {
-        order_id: Some(fields.u64(11)),
-        instrument_id: Some(fields.u16(1).into()),
-        ..Order::default()
-    };
-    Ok(match kind {
-        b'A' | b'F' => Order {
-            action: OrderAction::Add,
-            side: Some(fields.side(19)?),
-            price: Some(fields.price(32)),
-            size: Some(fields.size(20)),
-            participant: if kind == b'F' { fields.ascii(36, 4)? } else { None },
-            ..order
-        },
-        b'E' | b'C' => Order {
-            action: OrderAction::Execute,
-            price: (kind == b'C').then(|| fields.price(32)),
-            size: Some(fields.size(19)),
-            trade_id: Some(fields.u64(23)),
-            flags: (kind == b'C').then(|| fields.u8(31).into()),
-            ..order
-        },
-        b'X' => Order { action: OrderAction::Cancel, size: Some(fields.size(19)), ..order },
-        b'D' => Order { action: OrderAction::Delete, ..order },
-        b'U' => Order {
-            action: OrderAction::Replace,
-            order_id: Some(fields.u64(19)),
-            previous_order_id: Some(fields.u64(11)),
-            price: Some(fields.price(31)),
-            size: Some(fields.size(27)),
-            ..order
-        },
-        b'P' => Order {
-            action: OrderAction::Trade,
-            order_id: some(fields.u64(11)),
-            price: Some(fields.price(32)),
-            size: Some(fields.size(20)),
-            trade_id: Some(fields.u64(36)),
+fn fill_order(kind: u8, fields: Fields<'_>, order: &mut Order) -> Result<(), BadRecord> {
+    order.instrument_id = Some(fields.u16(1).into());
+    order.order_id = Some(fields.u64(11));
+    match kind {
+        b'A' | b'F' => {
+            order.action = OrderAction::Add;
+            order.side = Some(fields.side(19)?);
+            order.price = Some(fields.price(32));
+            order.size = Some(fields.size(20));
+            if kind == b'F' {
+                order.participant = fields.ascii(36, 4)?;
+            }
+        }
+        b'E' | b'C' => {
+            order.action = OrderAction::Execute;
+            order.size = Some(fields.size(19));
+            order.trade_id = Some(fields.u64(23));
+            if kind == b'C' {
+                order.price = Some(fields.price(32));
+                order.flags = Some(fields.u8(31).into());
+            }
+        }
+        b'X' => {
+            order.action = OrderAction::Cancel;
+            order.size = Some(fields.size(19));
+        }
+        b'D' => order.action = OrderAction::Delete,
+        b'U' => {
+            order.action = OrderAction::Replace;
+            order.order_id = Some(fields.u64(19));
+            order.previous_order_id = Some(fields.u64(11));
+            order.price = Some(fields.price(31));
+            order.size = Some(fields.size(27));
+        }
+        b'P' => {
+            order.action = OrderAction::Trade;
+            order.order_id = some(fields.u64(11));
+            order.price = Some(fields.price(32));
+            order.size = Some(fields.size(20));
+            order.trade_id = Some(fields.u64(36));
             // Of the hidden order, and always B since 2014: not a side of the trade.
-            flags: Some(fields.u8(19).into()),
-            ..order
-        },
-        b'Q' => Order {
-            action: OrderAction::Trade,
-            order_id: None,
-            price: Some(fields.price(27)),
-            size: Some(fields.long_size(11)?),
-            trade_id: Some(fields.u64(31)),
-            flags: Some(fields.u8(39).into()),
-            ..order
-        },
-        _ => Order {
-            action: OrderAction::None,
-            order_id: None,
-            trade_id: Some(fields.u64(11)),
-            flags: Some(kind.into()),
-            ..order
-        },
-    })
+            order.flags = Some(fields.u8(19).into());
+        }
+        b'Q' => {
+            order.action = OrderAction::Trade;
+            order.order_id = None;
+            order.price = Some(fields.price(27));
+            order.size = Some(fields.long_size(11)?);
+            order.trade_id = Some(fields.u64(31));
+            order.flags = Some(fields.u8(39).into());
+        }
+        _ => {
+            order.action = OrderAction::None;
+            order.order_id = None;
+            order.trade_id = Some(fields.u64(11));
+            order.flags = Some(kind.into());
+        }
+    }
+    Ok(())
 }
 
 fn some(number: u64) -> Option<u64> {

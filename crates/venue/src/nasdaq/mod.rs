@@ -107,43 +107,56 @@ fn date_of(name: &str) -> Option<civil::Date> {
 }
 
 /// The names of instruments by their numbers, which hold for a day.
+///
+/// Always true: a number that was noted has a name, as rows have it: the same text is not made and proven again for each row.
 struct Names {
-    names: Vec<[u8; 8]>,
-    /// The name of a number whose name is not known.
-    number: String,
+    names: Vec<Name>,
+    venue: &'static str,
+}
+
+#[derive(Default, Clone)]
+struct Name {
+    /// As messages have it.
+    raw: [u8; 8],
+    text: String,
 }
 
 impl Names {
-    fn new() -> Self {
-        Self { names: Vec::new(), number: String::new() }
+    fn new(venue: &'static str) -> Self {
+        Self { names: Vec::new(), venue }
     }
 
     /// Notes the name if the message has one.
     #[inline]
     fn note(&mut self, message: &[u8]) -> u16 {
         let (number, name) = messages::instrument(message);
-        if let Some(name) = name {
-            let index = usize::from(number);
-            if index >= self.names.len() {
-                self.names.resize(index + 1, [0; 8]);
-            }
-            self.names[index] = *name;
+        let is_known = |known: &Name| !known.text.is_empty() && name.is_none_or(|name| *name == known.raw);
+        if !self.names.get(usize::from(number)).is_some_and(is_known) {
+            self.add(number, name);
         }
         number
     }
 
-    /// The name of an instrument: its number behind `#` if it was not named yet, the venue for number zero.
-    #[inline]
-    fn name<'a>(&'a mut self, number: u16, venue: &'a str) -> &'a str {
-        let name = self.names.get(usize::from(number)).map_or(&[][..], |name| trimmed(name));
-        match std::str::from_utf8(name) {
-            Ok(name) if !name.is_empty() && !name.starts_with('\0') => name,
-            _ if number == 0 => venue,
-            _ => {
-                self.number = format!("#{number}");
-                &self.number
-            }
+    /// A name: the number behind `#` if it was not named yet, the venue for number zero.
+    #[cold]
+    fn add(&mut self, number: u16, name: Option<&[u8; 8]>) {
+        let index = usize::from(number);
+        if index >= self.names.len() {
+            self.names.resize(index + 1, Name::default());
         }
+        let known = &mut self.names[index];
+        known.raw = name.copied().unwrap_or(known.raw);
+        known.text = match std::str::from_utf8(trimmed(&known.raw)) {
+            Ok(name) if !name.is_empty() && !name.starts_with('\0') => name.to_string(),
+            _ if number == 0 => self.venue.to_string(),
+            _ => format!("#{number}"),
+        };
+    }
+
+    /// The name of an instrument that was noted.
+    #[inline]
+    fn name(&self, number: u16) -> &str {
+        self.names.get(usize::from(number)).map_or(self.venue, |name| &name.text)
     }
 }
 
@@ -164,11 +177,20 @@ mod tests {
 
     #[test]
     fn numbers_without_a_name_are_shown() {
-        let mut names = Names::new();
-        names.names.resize(8, [0; 8]);
-        names.names[7] = *b"BRK A   ";
-        assert_eq!(names.name(7, "NASDAQ"), "BRK A");
-        assert_eq!(names.name(8, "NASDAQ"), "#8");
-        assert_eq!(names.name(0, "NASDAQ"), "NASDAQ");
+        let mut names = Names::new("NASDAQ");
+        // Messages of a type without a name, and one with it.
+        let system = |number: u8| [&[b'S', 0, number][..], &[0; 9]].concat();
+        let action = |name: &[u8; 8]| [&[b'H', 0, 7], &[0; 8][..], name, &[0; 6]].concat();
+        let mut name = |message: &[u8]| {
+            let number = names.note(message);
+            names.name(number).to_string()
+        };
+        assert_eq!([name(&system(7)), name(&system(8)), name(&system(0))], ["#7", "#8", "NASDAQ"]);
+        assert_eq!(name(&action(b"BRK A   ")), "BRK A");
+        // The last name that is one counts, and messages without a name keep it.
+        assert_eq!([name(&system(7)), name(&action(b"BRK B   "))], ["BRK A", "BRK B"]);
+        for no_name in [b"        ", b"\0\0\0\0\0\0\0\0", b"\xFF       "] {
+            assert_eq!(name(&action(no_name)), "#7");
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Mold {
 
 impl Mold {
     pub(super) fn new(venue: &'static str) -> Self {
-        Self { names: Names::new(), venue, instrument: 0, symbol: String::new(), day: None }
+        Self { names: Names::new(venue), venue, instrument: 0, symbol: String::new(), day: None }
     }
 
     /// The day in New York on which something was received.
@@ -93,7 +93,7 @@ impl Feed for Mold {
             Decoded::Record(_) => {
                 self.instrument = self.names.note(message);
                 self.symbol.clear();
-                self.symbol.push_str(self.names.name(self.instrument, self.venue));
+                self.symbol.push_str(self.names.name(self.instrument));
                 Ok(Message::Row { time: received, more: false })
             }
         }

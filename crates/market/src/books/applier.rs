@@ -4,7 +4,10 @@ use super::content::OrderChange;
 use super::orders::Arrival;
 use super::state::{BookKind, BookState, Doubt, PriceChange};
 use super::symbol::SymbolBooks;
-use crate::{BookAction, Entry, Gap, Level1, MarketByPrice, Order, OrderAction, Package, PackageKind, Side};
+use crate::{
+    BookAction, Entry, Gap, Level1, MarketByPrice, Order, OrderAction, Package, PackageKind, SequenceRange,
+    Side,
+};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 /// Books by symbol; a symbol is a small number, such as its id in a stream.
@@ -58,39 +61,36 @@ impl Applier {
 
     /// A package: its level-2 entries, and its level-1 quotes, each to the book of its venue.
     pub fn package(&mut self, symbol: u32, time: Timestamp, package: &Package) {
-        let levels = package.entries.iter().filter_map(level);
-        let mut venues = levels.map(|(exchange, _)| exchange);
         let books = self.books(symbol);
-        let range = package.entries.iter().find_map(|entry| match entry {
-            Entry::SequenceRange(range) => Some(*range),
-            _ => None,
-        });
-        match venues.next() {
+        let found = Found::of(&package.entries);
+        let range = found.range.map(|range| (range.first, range.previous));
+        match found.venue {
             Some(first) => {
-                let mut others: Vec<Option<Ascii<8>>> = venues.filter(|other| *other != first).collect();
-                others.sort_unstable();
-                others.dedup();
-                prices(books, first, time, package, range.map(|range| (range.first, range.previous)));
-                for other in others {
-                    prices(books, other, time, package, None);
+                prices(books, (first, found.has_more_venues), time, package, range);
+                if found.has_more_venues {
+                    let venues = package.entries.iter().filter_map(|entry| Some(level(entry)?.0));
+                    let mut others: Vec<Option<Ascii<8>>> = venues.filter(|other| *other != first).collect();
+                    others.sort_unstable();
+                    others.dedup();
+                    others.into_iter().for_each(|other| prices(books, (other, true), time, package, None));
                 }
             }
             // The update advances a sequence only; it does not name its venue. Beside trades, the numbers are those of trades.
-            None if package.entries.iter().all(|entry| matches!(entry, Entry::SequenceRange(_)))
-                && range.is_some() =>
-            {
+            None if range.is_some() && !found.has_others => {
                 let of_prices = |venue: &super::VenueBook| venue.kind() == BookKind::Prices;
                 if books.venues.iter().filter(|venue| of_prices(venue)).count() == 1 {
                     let exchange =
                         books.venues.iter().find(|venue| of_prices(venue)).and_then(|v| v.exchange());
-                    prices(books, exchange, time, package, range.map(|range| (range.first, range.previous)));
+                    prices(books, (exchange, false), time, package, range);
                 }
             }
             None => {}
         }
-        for entry in &package.entries {
-            if let Entry::Level1(quote) = entry {
-                self::quote(books, time, quote);
+        if found.has_others {
+            for entry in &package.entries {
+                if let Entry::Level1(quote) = entry {
+                    self::quote(books, time, quote);
+                }
             }
         }
     }
@@ -157,6 +157,40 @@ impl Applier {
     }
 }
 
+/// What a package has, found in one pass over it.
+#[derive(Default)]
+struct Found {
+    /// The venue of the first level-2 entry, which may not be named.
+    venue: Option<Option<Ascii<8>>>,
+    has_more_venues: bool,
+    range: Option<SequenceRange>,
+    /// Entries that are neither of level 2 nor a range.
+    has_others: bool,
+}
+
+impl Found {
+    #[inline]
+    fn of(entries: &[Entry]) -> Self {
+        let mut found = Self::default();
+        for entry in entries {
+            let exchange = match entry {
+                Entry::Level2Update(entry) => entry.exchange,
+                Entry::Level2Snapshot(entry) => entry.exchange,
+                Entry::SequenceRange(range) => {
+                    found.range = found.range.or(Some(*range));
+                    continue;
+                }
+                Entry::Trade(_) | Entry::Level1(_) => {
+                    found.has_others = true;
+                    continue;
+                }
+            };
+            found.has_more_venues |= *found.venue.get_or_insert(exchange) != exchange;
+        }
+        found
+    }
+}
+
 #[inline]
 fn level(entry: &Entry) -> Option<(Option<Ascii<8>>, PriceChange)> {
     Some(match entry {
@@ -177,17 +211,18 @@ fn level(entry: &Entry) -> Option<(Option<Ascii<8>>, PriceChange)> {
     })
 }
 
-/// The level-2 entries of one venue.
+/// The level-2 entries of one venue, which may be one of several.
 fn prices(
     books: &mut SymbolBooks,
-    exchange: Option<Ascii<8>>,
+    (exchange, is_one_of_several): (Option<Ascii<8>>, bool),
     time: Timestamp,
     package: &Package,
     range: Option<(u64, Option<u64>)>,
 ) {
     let Some(at) = books.venue(exchange, BookKind::Prices) else { return };
     let changes = package.entries.iter().filter_map(level);
-    let changes = changes.filter(|(venue, _)| *venue == exchange).map(|(_, change)| change);
+    let changes =
+        changes.filter(|(venue, _)| !is_one_of_several || *venue == exchange).map(|(_, change)| change);
     match (package.kind, range, package.sequence) {
         (PackageKind::Update, Some((first, previous)), Some(last)) => {
             books.update(at, first, last, previous, changes);
@@ -305,7 +340,7 @@ fn change(books: &mut SymbolBooks, at: usize, order: &Order) -> Option<Change> {
             OrderChange::Replace { old: order.previous_order_id?, id, price, size }
         }
         OrderAction::Delete => OrderChange::Remove { id },
-        _ => OrderChange::Reduce { id, size: books.units(Decimal64::ZERO, order.size?).ok()?.1 },
+        _ => OrderChange::Reduce { id, size: books.size_of(order.size?).ok()? },
     };
     Some(Change::Order(change))
 }

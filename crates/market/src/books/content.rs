@@ -10,7 +10,7 @@ pub(super) const SIDES: [Side; 2] = [Side::Bid, Side::Ask];
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Prices(PriceBook),
-    Orders(Box<OrderBook>),
+    Orders(OrderBook),
 }
 
 impl Content {
@@ -19,6 +19,24 @@ impl Content {
         match self {
             Self::Prices(book) => book.best(side),
             Self::Orders(book) => book.best(side),
+        }
+    }
+
+    /// Best price of a side, where greater is better.
+    #[inline]
+    pub(super) fn best_key(&self, side: Side) -> Option<i64> {
+        match self {
+            Self::Prices(book) => book.best_key(side),
+            Self::Orders(book) => book.best_key(side),
+        }
+    }
+
+    /// Another number if a best level may have changed.
+    #[inline]
+    pub(super) fn best_changes(&self) -> u64 {
+        match self {
+            Self::Prices(book) => book.best_changes(),
+            Self::Orders(book) => book.best_changes(),
         }
     }
 

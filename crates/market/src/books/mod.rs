@@ -5,6 +5,7 @@ mod applier;
 mod best;
 mod checkpoint;
 mod content;
+mod grid;
 mod ladder;
 #[cfg(test)]
 mod order_tests;

@@ -1,6 +1,7 @@
 //! The book by order beside one that keeps a list for each price.
 
 use super::orders::{Arrival, OrderBook, OrderFault, RestingOrder};
+use super::units::MAX_UNITS;
 use crate::Side;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -85,10 +86,21 @@ fn change(naive: &mut Naive, book: &mut OrderBook, what: u32, id: u64, side: Sid
     }
 }
 
+/// Mostly few prices; then deep, negative and odd ones, and those at the limits of a book.
+fn any_price() -> impl Strategy<Value = i64> {
+    let limits = [MAX_UNITS, MAX_UNITS - 1, -MAX_UNITS, i64::MAX, i64::MIN + 1];
+    prop_oneof![
+        8 => 0i64..12,
+        3 => (-400i64..400).prop_map(|tick| 25 * tick),
+        1 => -1_000i64..1_000,
+        1 => prop::sample::select(limits.to_vec()),
+    ]
+}
+
 proptest! {
     #[test]
     fn it_equals_a_naive_book(
-        changes in prop::collection::vec((0u32..8, 0u64..60, any::<bool>(), 0i64..12, 1i64..9), 1..800),
+        changes in prop::collection::vec((0u32..8, 0u64..60, any::<bool>(), any_price(), 1i64..9), 1..800),
     ) {
         let (mut naive, mut book) = (Naive::default(), OrderBook::default());
         for (what, id, is_bid, price, size) in changes {

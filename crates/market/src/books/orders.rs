@@ -1,7 +1,8 @@
 //! A book by order (L3) of one symbol at one venue: each order with its place in the queue at its price.
 //!
 //! Always true: `table` has exactly the orders in `nodes` that are not free; a price of a side has a queue exactly if an order rests
-//! there; a queue's size and count are those of its orders, which are linked from the oldest to the newest.
+//! there; a queue's size and count are those of its orders, which are linked from the oldest to the newest. What all orders of a price
+//! have in common is in their queue, so that an order takes 32 bytes.
 
 use super::ladder::Ladder;
 use super::prices::{PriceLevel, key};
@@ -89,21 +90,29 @@ impl fmt::Display for OrderFault {
 
 impl std::error::Error for OrderFault {}
 
+/// An order without what its queue has.
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    order: RestingOrder,
+    id: u64,
+    size: i64,
     queue: u32,
     before: u32,
     behind: u32,
+    arrival: Arrival,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Queue {
+    /// The price, where greater is better.
+    key: i64,
     size: i64,
     orders: u32,
     first: u32,
     last: u32,
+    side: Side,
 }
+
+const _: () = assert!(size_of::<Node>() == 32 && size_of::<Queue>() == 32);
 
 /// The book; see above.
 ///
@@ -123,6 +132,7 @@ pub struct OrderBook {
     bids: Ladder<u32>,
     asks: Ladder<u32>,
     len: usize,
+    best_changes: u64,
 }
 
 impl OrderBook {
@@ -139,7 +149,7 @@ impl OrderBook {
         size: i64,
         arrival: Arrival,
     ) -> Result<(), OrderFault> {
-        let is_duplicate = match self.table.get(id) {
+        let is_duplicate = match self.find(id) {
             None => false,
             Some(node) => {
                 self.take(node);
@@ -156,16 +166,23 @@ impl OrderBook {
     /// [`OrderFault::Absent`], [`OrderFault::Oversized`].
     #[inline]
     pub fn reduce(&mut self, id: u64, size: i64) -> Result<(), OrderFault> {
-        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
+        let at = self.find(id).ok_or(OrderFault::Absent)?;
+        self.reduce_at(at, size)
+    }
+
+    #[inline]
+    fn reduce_at(&mut self, at: u32, size: i64) -> Result<(), OrderFault> {
         let node = self.nodes.get_mut(at);
-        if size >= node.order.size {
-            let is_oversized = size > node.order.size;
+        if size >= node.size {
+            let is_oversized = size > node.size;
             self.take(at);
             return if is_oversized { Err(OrderFault::Oversized) } else { Ok(()) };
         }
-        node.order.size -= size;
-        let queue = node.queue;
-        self.queues.get_mut(queue).size -= size;
+        node.size -= size;
+        let queue = self.queues.get_mut(node.queue);
+        queue.size -= size;
+        let (side, key) = (queue.side, queue.key);
+        self.note_change(side, key);
         Ok(())
     }
 
@@ -175,7 +192,7 @@ impl OrderBook {
     /// [`OrderFault::Absent`].
     #[inline]
     pub fn remove(&mut self, id: u64) -> Result<RestingOrder, OrderFault> {
-        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
+        let at = self.find(id).ok_or(OrderFault::Absent)?;
         Ok(self.take(at))
     }
 
@@ -185,10 +202,10 @@ impl OrderBook {
     /// [`OrderFault::Absent`], [`OrderFault::TooLarge`]; the order is then no longer in the book.
     #[inline]
     pub fn modify(&mut self, id: u64, price: i64, size: i64) -> Result<(), OrderFault> {
-        let at = self.table.get(id).ok_or(OrderFault::Absent)?;
-        let old = self.nodes.get(at).order;
+        let at = self.find(id).ok_or(OrderFault::Absent)?;
+        let old = self.resting(self.nodes.get(at));
         if price == old.price && size > 0 && size <= old.size {
-            return self.reduce(id, old.size - size);
+            return self.reduce_at(at, old.size - size);
         }
         self.take(at);
         self.put(RestingOrder { price, size, arrival: behind_all(old.arrival), ..old })
@@ -217,18 +234,18 @@ impl OrderBook {
 
     /// An order.
     pub fn order(&self, id: u64) -> Option<RestingOrder> {
-        self.table.get(id).map(|at| self.nodes.get(at).order)
+        self.find(id).map(|at| self.resting(self.nodes.get(at)))
     }
 
     /// What is before an order. This walks over the orders before it.
     pub fn position(&self, id: u64) -> Option<QueuePosition> {
-        let node = self.nodes.get(self.table.get(id)?);
-        let mut position = QueuePosition { orders_ahead: 0, size_ahead: 0, arrival: node.order.arrival };
+        let node = self.nodes.get(self.find(id)?);
+        let mut position = QueuePosition { orders_ahead: 0, size_ahead: 0, arrival: node.arrival };
         let mut at = node.before;
         while at != NONE {
             let node = self.nodes.get(at);
             position.orders_ahead += 1;
-            position.size_ahead += node.order.size;
+            position.size_ahead += node.size;
             at = node.before;
         }
         Some(position)
@@ -237,13 +254,25 @@ impl OrderBook {
     /// Best level of a side.
     #[inline]
     pub fn best(&self, side: Side) -> Option<PriceLevel> {
-        let (at, queue) = self.side(side).best()?;
-        Some(self.level(side, at, queue))
+        let (_, queue) = self.side(side).best()?;
+        Some(self.level(queue))
+    }
+
+    /// Best price of a side, where greater is better.
+    #[inline]
+    pub(super) fn best_key(&self, side: Side) -> Option<i64> {
+        self.side(side).best_key()
+    }
+
+    /// Another number if a best level may have changed: nothing else need be done again then.
+    #[inline]
+    pub(super) fn best_changes(&self) -> u64 {
+        self.best_changes
     }
 
     /// Levels of a side, best first.
     pub fn levels(&self, side: Side) -> impl Iterator<Item = PriceLevel> + '_ {
-        self.side(side).iter().map(move |(at, queue)| self.level(side, at, queue))
+        self.side(side).iter().map(move |(_, queue)| self.level(queue))
     }
 
     /// Orders of a side: best price first, of a price the oldest first.
@@ -251,7 +280,7 @@ impl OrderBook {
         self.side(side).iter().flat_map(move |(_, queue)| {
             let first = self.queues.get(queue).first;
             let next = |at: &u32| Some(self.nodes.get(*at).behind).filter(|at| *at != NONE);
-            std::iter::successors(Some(first), next).map(|at| self.nodes.get(at).order)
+            std::iter::successors(Some(first), next).map(|at| self.resting(self.nodes.get(at)))
         })
     }
 
@@ -277,6 +306,25 @@ impl OrderBook {
         self.bids.clear();
         self.asks.clear();
         self.len = 0;
+        self.best_changes += 1;
+    }
+
+    #[inline]
+    fn find(&self, id: u64) -> Option<u32> {
+        self.table.get(id, |node| self.nodes.get(node).id == id)
+    }
+
+    #[inline]
+    fn resting(&self, node: &Node) -> RestingOrder {
+        let Node { id, size, arrival, .. } = *node;
+        let Queue { key: at, side, .. } = *self.queues.get(node.queue);
+        RestingOrder { id, side, price: key(side, at), size, arrival }
+    }
+
+    /// Something at this price is new, has changed, or is about to go.
+    #[inline]
+    fn note_change(&mut self, side: Side, key: i64) {
+        self.best_changes += u64::from(self.side(side).best_key().is_none_or(|best| key >= best));
     }
 
     /// Adds an order that is not in the book.
@@ -285,41 +333,43 @@ impl OrderBook {
         if self.len >= MAX_ORDERS {
             return Err(OrderFault::TooLarge);
         }
-        let at = key(order.side, order.price);
-        let found = self.side(order.side).get(at);
-        let queue = match found {
+        let RestingOrder { id, side, price, size, arrival } = order;
+        let at = key(side, price);
+        let queue = match self.side(side).get(at) {
             Some(queue) => queue,
             None => {
-                let queue = self.queues.insert(Queue { size: 0, orders: 0, first: NONE, last: NONE });
-                self.side_mut(order.side).set(at, queue);
+                let empty = Queue { key: at, size: 0, orders: 0, first: NONE, last: NONE, side };
+                let queue = self.queues.insert(empty);
+                self.side_mut(side).set(at, queue);
                 queue
             }
         };
         let line = self.queues.get_mut(queue);
         // A new queue is empty: the sum fits.
-        line.size = line.size.checked_add(order.size).ok_or(OrderFault::TooLarge)?;
+        line.size = line.size.checked_add(size).ok_or(OrderFault::TooLarge)?;
         line.orders += 1;
         let before = line.last;
-        let node = self.nodes.insert(Node { order, queue, before, behind: NONE });
+        let node = self.nodes.insert(Node { id, size, queue, before, behind: NONE, arrival });
         line.last = node;
         match before {
             NONE => line.first = node,
             _ => self.nodes.get_mut(before).behind = node,
         }
-        self.table.insert(order.id, node);
+        self.table.insert(id, node);
         self.len += 1;
+        self.note_change(side, at);
         Ok(())
     }
 
     /// Takes an order out of table, queue and, if it was the last one there, side.
     #[inline]
     fn take(&mut self, at: u32) -> RestingOrder {
-        let Node { order, queue, before, behind } = *self.nodes.get(at);
-        self.table.remove(order.id);
+        let Node { id, size, queue, before, behind, arrival } = *self.nodes.get(at);
+        self.table.remove(id, at);
         self.nodes.remove(at);
         self.len -= 1;
         let line = self.queues.get_mut(queue);
-        line.size -= order.size;
+        line.size -= size;
         line.orders -= 1;
         match before {
             NONE => line.first = behind,
@@ -329,16 +379,18 @@ impl OrderBook {
             NONE => line.last = before,
             _ => self.nodes.get_mut(behind).before = before,
         }
-        if line.orders == 0 {
+        let Queue { key: at, side, orders, .. } = *line;
+        self.note_change(side, at);
+        if orders == 0 {
             self.queues.remove(queue);
-            self.side_mut(order.side).remove(key(order.side, order.price));
+            self.side_mut(side).remove(at);
         }
-        order
+        RestingOrder { id, side, price: key(side, at), size, arrival }
     }
 
     #[inline]
-    fn level(&self, side: Side, at: i64, queue: u32) -> PriceLevel {
-        let Queue { size, orders, .. } = *self.queues.get(queue);
+    fn level(&self, queue: u32) -> PriceLevel {
+        let Queue { key: at, side, size, orders, .. } = *self.queues.get(queue);
         PriceLevel { price: key(side, at), size, orders }
     }
 

@@ -14,7 +14,7 @@ pub struct PriceLevel {
     pub orders: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Quantity {
     size: i64,
     orders: u32,
@@ -34,6 +34,7 @@ struct Quantity {
 pub struct PriceBook {
     bids: Ladder<Quantity>,
     asks: Ladder<Quantity>,
+    best_changes: u64,
 }
 
 /// Greater is better on both sides. Prices are never `i64::MIN`: see [`super::MAX_UNITS`].
@@ -49,13 +50,18 @@ impl PriceBook {
     /// Sets the size at a price; returns whether the level is new.
     #[inline]
     pub fn set(&mut self, side: Side, price: i64, size: i64, orders: u32) -> bool {
-        self.side_mut(side).set(key(side, price), Quantity { size, orders })
+        let at = key(side, price);
+        let is_new = self.side_mut(side).set(at, Quantity { size, orders });
+        self.note_change(side, at);
+        is_new
     }
 
     /// Removes the level at a price; returns whether there was one.
     #[inline]
     pub fn delete(&mut self, side: Side, price: i64) -> bool {
-        self.side_mut(side).remove(key(side, price)).is_some()
+        let at = key(side, price);
+        self.note_change(side, at);
+        self.side_mut(side).remove(at).is_some()
     }
 
     /// The level at a price.
@@ -69,6 +75,24 @@ impl PriceBook {
     pub fn best(&self, side: Side) -> Option<PriceLevel> {
         let (at, Quantity { size, orders }) = self.side(side).best()?;
         Some(PriceLevel { price: key(side, at), size, orders })
+    }
+
+    /// Best price of a side, where greater is better.
+    #[inline]
+    pub(super) fn best_key(&self, side: Side) -> Option<i64> {
+        self.side(side).best_key()
+    }
+
+    /// Another number if a best level may have changed: nothing else need be done again then.
+    #[inline]
+    pub(super) fn best_changes(&self) -> u64 {
+        self.best_changes
+    }
+
+    /// Something at this price is new, has changed, or is about to go.
+    #[inline]
+    fn note_change(&mut self, side: Side, key: i64) {
+        self.best_changes += u64::from(self.side(side).best_key().is_none_or(|best| key >= best));
     }
 
     /// Levels of a side, best first.
@@ -85,6 +109,7 @@ impl PriceBook {
     /// Empties a side.
     pub fn clear_side(&mut self, side: Side) {
         self.side_mut(side).clear();
+        self.best_changes += 1;
     }
 
     /// Empties both sides.
@@ -117,8 +142,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        /// Near prices, and some of any size.
         #[test]
-        fn it_equals_two_maps(changes in prop::collection::vec((any::<bool>(), -40i64..40, 0i64..4), 1..600)) {
+        fn it_equals_two_maps(
+            changes in prop::collection::vec(
+                (any::<bool>(), prop_oneof![9 => -40i64..40, 1 => i64::MIN + 1..=i64::MAX], 0i64..4), 1..600,
+            ),
+        ) {
             let (mut book, mut bids, mut asks) = (PriceBook::default(), BTreeMap::new(), BTreeMap::new());
             for (is_bid, price, size) in changes {
                 let (side, map) = if is_bid { (Side::Bid, &mut bids) } else { (Side::Ask, &mut asks) };

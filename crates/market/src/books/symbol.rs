@@ -67,13 +67,27 @@ impl SymbolBooks {
     /// Price and size in units; with more decimals than before, all books get finer units.
     #[inline]
     pub(super) fn units(&mut self, price: Decimal64, size: Decimal64) -> Result<(i64, i64), Misfit> {
+        Ok((self.price_of(price)?, self.size_of(size)?))
+    }
+
+    #[inline]
+    fn price_of(&mut self, price: Decimal64) -> Result<i64, Misfit> {
         loop {
-            match (self.price.of(price), self.size.of(size)) {
-                (Ok(_), Ok(size)) if size < 0 => return Err(Misfit::Number),
-                (Ok(price), Ok(size)) => return Ok((price, size)),
-                (Err(Misfit::Finer(scale)), _) => self.refine(true, scale),
-                (_, Err(Misfit::Finer(scale))) => self.refine(false, scale),
-                _ => return Err(Misfit::Number),
+            match self.price.of(price) {
+                Err(Misfit::Finer(scale)) => self.refine(true, scale),
+                found => return found,
+            }
+        }
+    }
+
+    /// A size alone.
+    #[inline]
+    pub(super) fn size_of(&mut self, size: Decimal64) -> Result<i64, Misfit> {
+        loop {
+            match self.size.of(size) {
+                Err(Misfit::Finer(scale)) => self.refine(false, scale),
+                Ok(size) if size < 0 => return Err(Misfit::Number),
+                found => return found,
             }
         }
     }
@@ -95,12 +109,11 @@ impl SymbolBooks {
     #[inline]
     pub(super) fn change_levels(&mut self, at: usize, changes: impl Iterator<Item = PriceChange>) {
         for change in changes {
-            match self.units(change.price, change.size.unwrap_or(Decimal64::ZERO)) {
-                Ok((price, size)) => {
-                    let size = change.size.map(|_| size);
-                    self.venues[at].set_level(change.side, price, size, change.orders);
-                }
-                Err(_) => return self.venues[at].misfit(),
+            let price = self.price_of(change.price);
+            // The unit of sizes may change before a price is stored, and that of prices no more.
+            match (price, change.size.map(|size| self.size_of(size)).transpose()) {
+                (Ok(price), Ok(size)) => self.venues[at].set_level(change.side, price, size, change.orders),
+                _ => return self.venues[at].misfit(),
             }
         }
     }
@@ -188,7 +201,12 @@ impl SymbolBooks {
     /// Makes a venue's best a part of the best over venues.
     #[inline]
     pub(super) fn publish(&mut self, at: usize) {
-        let venue = &self.venues[at];
+        let venue = &mut self.venues[at];
+        let now = Some((venue.state != BookState::Unknown, venue.content.best_changes()));
+        if venue.published == now {
+            return;
+        }
+        venue.published = now;
         for side in SIDES {
             match venue.best(side).filter(|_| venue.state != BookState::Unknown) {
                 Some(level) => self.best.set(at, side, level.price, level.size),

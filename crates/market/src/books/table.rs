@@ -1,5 +1,7 @@
 //! Order numbers and where their orders are: open addressing with linear probing, without markers of deleted entries.
 //!
+//! A place has 32 bits of the number's hash instead of the number, which the order itself has: eight places are in a cache line.
+//!
 //! Always true: an entry is reachable from its home without passing a free place; at most five of eight places are taken.
 
 use std::hash::{BuildHasher, RandomState};
@@ -9,7 +11,8 @@ const FREE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    id: u64,
+    /// Its home is in the low bits of this.
+    hash: u32,
     node: u32,
 }
 
@@ -29,10 +32,23 @@ impl Default for IdTable {
 }
 
 impl IdTable {
-    /// The node of an order.
+    /// The node of an order; `has` is whether a node has its number.
     #[inline]
-    pub(super) fn get(&self, id: u64) -> Option<u32> {
-        self.find(id).map(|at| self.places[at].node)
+    pub(super) fn get(&self, id: u64, has: impl Fn(u32) -> bool) -> Option<u32> {
+        let mask = self.places.len().wrapping_sub(1);
+        let hash = self.hash(id);
+        let mut at = hash as usize & mask;
+        loop {
+            // An empty table has no place at all.
+            let place = self.places.get(at)?;
+            if place.node == FREE {
+                return None;
+            }
+            if place.hash == hash && has(place.node) {
+                return Some(place.node);
+            }
+            at = (at + 1) & mask;
+        }
     }
 
     /// Adds an order that is not in the table.
@@ -42,15 +58,22 @@ impl IdTable {
             self.grow();
         }
         self.len += 1;
-        self.put(Place { id, node });
+        let hash = self.hash(id);
+        self.put(Place { hash, node });
     }
 
-    /// Removes an order and returns its node.
+    /// Removes an order, if it is in the table with this node.
     #[inline]
-    pub(super) fn remove(&mut self, id: u64) -> Option<u32> {
-        let mut free = self.find(id)?;
-        let node = self.places[free].node;
-        let mask = self.places.len() - 1;
+    pub(super) fn remove(&mut self, id: u64, node: u32) {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut free = self.hash(id) as usize & mask;
+        loop {
+            match self.places.get(free) {
+                Some(place) if place.node == node => break,
+                Some(place) if place.node != FREE => free = (free + 1) & mask,
+                _ => return,
+            }
+        }
         let mut at = free;
         // Entries behind it move up, unless that would put them before their home.
         loop {
@@ -59,14 +82,13 @@ impl IdTable {
             if place.node == FREE {
                 break;
             }
-            if (at.wrapping_sub(self.home(place.id)) & mask) >= (at.wrapping_sub(free) & mask) {
+            if (at.wrapping_sub(place.hash as usize) & mask) >= (at.wrapping_sub(free) & mask) {
                 self.places[free] = place;
                 free = at;
             }
         }
         self.places[free].node = FREE;
         self.len -= 1;
-        Some(node)
     }
 
     /// Removes all orders and keeps the memory.
@@ -76,42 +98,25 @@ impl IdTable {
     }
 
     #[inline]
-    fn home(&self, id: u64) -> usize {
+    fn hash(&self, id: u64) -> u32 {
         let product = u128::from(id ^ self.seed) * 0x9E37_79B9_7F4A_7C15;
-        ((product >> 64) as u64 ^ product as u64) as usize & (self.places.len() - 1)
-    }
-
-    #[inline]
-    fn find(&self, id: u64) -> Option<usize> {
-        if self.places.is_empty() {
-            return None;
-        }
-        let mut at = self.home(id);
-        loop {
-            let place = self.places[at];
-            if place.node == FREE {
-                return None;
-            }
-            if place.id == id {
-                return Some(at);
-            }
-            at = (at + 1) & (self.places.len() - 1);
-        }
+        ((product >> 64) as u64 ^ product as u64) as u32
     }
 
     #[inline]
     fn put(&mut self, place: Place) {
-        let mut at = self.home(place.id);
+        let mask = self.places.len() - 1;
+        let mut at = place.hash as usize & mask;
         while self.places[at].node != FREE {
-            at = (at + 1) & (self.places.len() - 1);
+            at = (at + 1) & mask;
         }
         self.places[at] = place;
     }
 
     #[cold]
     fn grow(&mut self) {
-        let size = (self.places.len() * 2).max(64);
-        let old = std::mem::replace(&mut self.places, vec![Place { id: 0, node: FREE }; size]);
+        let size = (self.places.len() * 2).max(16);
+        let old = std::mem::replace(&mut self.places, vec![Place { hash: 0, node: FREE }; size]);
         old.into_iter().filter(|place| place.node != FREE).for_each(|place| self.put(place));
     }
 }
@@ -125,24 +130,69 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_map(changes in prop::collection::vec((0u64..400, any::<bool>()), 1..4_000)) {
-            let (mut table, mut map) = (IdTable::default(), HashMap::new());
-            for (n, (id, adds)) in changes.into_iter().enumerate() {
+            let (mut table, mut map, mut ids) = (IdTable::default(), HashMap::new(), Vec::new());
+            let get = |table: &IdTable, ids: &[u64], id| table.get(id, |node| ids[node as usize] == id);
+            for (id, adds) in changes {
                 // Numbers far from each other too.
                 let id = if id % 2 == 0 { id } else { id.wrapping_mul(0x1234_5678_9ABC_DEF1) };
-                prop_assert_eq!(table.get(id), map.get(&id).copied());
-                if adds && !map.contains_key(&id) {
-                    table.insert(id, n as u32);
-                    map.insert(id, n as u32);
-                } else if !adds {
-                    prop_assert_eq!(table.remove(id), map.remove(&id));
+                let found = get(&table, &ids, id);
+                prop_assert_eq!(found, map.get(&id).copied());
+                if adds && found.is_none() {
+                    let node = ids.len() as u32;
+                    ids.push(id);
+                    table.insert(id, node);
+                    map.insert(id, node);
+                } else if let (false, Some(node)) = (adds, found) {
+                    table.remove(id, node);
+                    map.remove(&id);
                 }
             }
             for (id, node) in &map {
-                prop_assert_eq!(table.get(*id), Some(*node));
+                prop_assert_eq!(get(&table, &ids, *id), Some(*node));
             }
             prop_assert_eq!(table.len, map.len());
             table.clear();
-            prop_assert!(map.keys().all(|id| table.get(*id).is_none()));
+            prop_assert!(map.keys().all(|id| get(&table, &ids, *id).is_none()));
+        }
+    }
+
+    /// Two numbers of one hash, one place behind the other, and numbers whose homes they take.
+    #[test]
+    fn numbers_of_one_hash_are_told_apart() {
+        let mut table = IdTable { seed: 1, ..IdTable::default() };
+        let (mut by_hash, mut ids) = (HashMap::new(), Vec::new());
+        let mut random = crate::random::Random::new(1);
+        for id in std::iter::repeat_with(|| random.next_u64()).take(400_000) {
+            if let Some(other) = by_hash.insert(table.hash(id), id) {
+                ids.extend([other, id]);
+            }
+        }
+        assert!(ids.len() >= 10, "about twenty pairs are expected, found {}", ids.len() / 2);
+        let get = |table: &IdTable, id| table.get(id, |node| ids[node as usize] == id);
+        (0..).zip(&ids).for_each(|(node, id)| table.insert(*id, node));
+        for (node, id) in (0..).zip(&ids) {
+            assert_eq!(get(&table, *id), Some(node));
+        }
+        for (node, id) in (0..).zip(&ids).step_by(2) {
+            table.remove(*id, node);
+            table.remove(*id, node);
+            assert_eq!((get(&table, *id), get(&table, ids[node as usize + 1])), (None, Some(node + 1)));
+        }
+        assert_eq!(table.len, ids.len() / 2);
+    }
+
+    /// Numbers that differ in few bits, wherever these are, do not meet: hostile ones cannot know the seed.
+    #[test]
+    fn numbers_in_steps_of_any_size_do_not_meet() {
+        for shift in 0..48 {
+            let mut table = IdTable::default();
+            (0..10_000u64).for_each(|n| table.insert(n << shift, n as u32));
+            let mask = table.places.len() - 1;
+            let away = |(at, place): (usize, &Place)| at.wrapping_sub(place.hash as usize) & mask;
+            let taken = table.places.iter().enumerate().filter(|(_, place)| place.node != FREE);
+            let away: usize = taken.map(away).sum();
+            // One at random is less than one place away from its home; 64 would still be quick.
+            assert!(away < 64 * 10_000, "{away} places in all with steps of 1 << {shift}");
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::content::{Content, OrderChange};
 use super::orders::{OrderBook, OrderFault};
-use super::prices::PriceLevel;
+use super::prices::{PriceLevel, key};
 use super::state::{BookCounters, BookKind, BookState, Doubt};
 use super::waiting::Waiting;
 use crate::{OrderAction, Side};
@@ -27,12 +27,16 @@ pub struct VenueBook {
     pub(super) waiting: Waiting,
     pub(super) counters: BookCounters,
     is_crossed: bool,
+    /// [`Content::best_changes`] when `is_crossed` was found.
+    crossing_seen: Option<u64>,
+    /// Whether the book was known, and [`Content::best_changes`], when its best was made part of the best over venues.
+    pub(super) published: Option<(bool, u64)>,
 }
 
 impl VenueBook {
     pub(super) fn new(exchange: Option<Ascii<8>>, kind: BookKind) -> Self {
         let content = match kind {
-            BookKind::Orders => Content::Orders(Box::default()),
+            BookKind::Orders => Content::Orders(OrderBook::default()),
             BookKind::Prices | BookKind::Quotes => Content::Prices(super::PriceBook::default()),
         };
         Self {
@@ -48,6 +52,8 @@ impl VenueBook {
             waiting: Waiting::default(),
             counters: BookCounters::default(),
             is_crossed: false,
+            crossing_seen: None,
+            published: None,
         }
     }
 
@@ -118,7 +124,8 @@ impl VenueBook {
 
     /// Whether its best bid is above its best ask, or equal to it.
     pub fn is_crossed(&self) -> bool {
-        matches!((self.best(Side::Bid), self.best(Side::Ask)), (Some(bid), Some(ask)) if bid.price >= ask.price)
+        let [bid, ask] = [Side::Bid, Side::Ask].map(|side| Some(key(side, self.content.best_key(side)?)));
+        bid.zip(ask).is_some_and(|(bid, ask)| bid >= ask)
     }
 
     /// Empties it, as data is missing or cannot be held.
@@ -173,7 +180,9 @@ impl VenueBook {
     pub(super) fn finish(&mut self, time: Timestamp, is_consistent: bool) {
         self.counters.messages += 1;
         self.changed = Some(time);
-        if is_consistent {
+        let changes = Some(self.content.best_changes());
+        if is_consistent && changes != self.crossing_seen {
+            self.crossing_seen = changes;
             let is_crossed = self.is_crossed();
             self.counters.crossed += u64::from(is_crossed && !self.is_crossed);
             self.is_crossed = is_crossed;

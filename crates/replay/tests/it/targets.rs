@@ -3,7 +3,7 @@
 use crate::place::{MESSAGES, MILLI, Nowhere, Numbers, Other, Ping, Place, Tick, schema};
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
-use tapedb_replay::{Control, Player, Sink, Speed, StreamSink, TopicSink};
+use tapedb_replay::{Command, Control, Player, Sink, Speed, StreamSink, TopicSink};
 use tapedb_schema::Timestamp;
 use tapedb_topic::{Folder, Topic, TopicOptions};
 
@@ -104,6 +104,29 @@ fn equal_times_late_messages_and_empty_bodies_have_one_order() {
         stream.seal().unwrap();
     }
     assert_eq!(hash(Speed::Max, &mut Nowhere), first);
+}
+
+#[test]
+fn what_is_written_during_a_replay_comes_only_after_a_seek() {
+    let place = Place::new();
+    let (cursor, control) = (place.cursor(), Control::default());
+    let mut loader = place.streams[0].loader().unwrap();
+    for number in MESSAGES..MESSAGES + 10 {
+        loader.append("S", Timestamp(number * MILLI), &Tick { number, note: String::new() }).unwrap();
+    }
+    loader.close().unwrap();
+    let report = Player::new(cursor, Speed::Max, control).run(&mut Nowhere).unwrap();
+    assert_eq!(report.messages, MESSAGES as u64);
+
+    let (cursor, control) = (place.db.cursor(["a", "b"]).unwrap().open().unwrap(), Control::default());
+    let mut loader = place.streams[1].loader().unwrap();
+    let number = MESSAGES + 10;
+    loader.append("S", Timestamp(number * MILLI), &Tick { number, note: String::new() }).unwrap();
+    loader.close().unwrap();
+    assert!(control.ask(Command::Seek(Timestamp((MESSAGES - 1) * MILLI))));
+    let (mut numbers, received) = Numbers::new(None);
+    Player::new(cursor, Speed::Max, control).run(&mut numbers).unwrap();
+    assert!(received.try_iter().eq(MESSAGES - 1..=number));
 }
 
 #[test]

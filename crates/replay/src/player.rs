@@ -162,9 +162,7 @@ impl Player {
         if self.is_held {
             return Ok(Found::Message);
         }
-        // A body that is not valid is damage as well, found here and not by the sink.
-        let read = self.cursor.next().and_then(|message| message.map(|message| message.record()).transpose());
-        match read {
+        match self.cursor.next() {
             Ok(Some(_)) => {
                 self.is_held = true;
                 Ok(Found::Message)
@@ -207,8 +205,15 @@ impl Player {
     /// Offers the held message.
     fn deliver(&mut self, due: Due, sink: &mut dyn Sink) -> Result<(), ReplayError> {
         let Some(message) = self.cursor.current() else { return Ok(()) };
-        if sink.deliver(&message)? == Delivery::Busy {
-            return Ok(());
+        match sink.deliver(&message) {
+            Ok(Delivery::Taken) => {}
+            Ok(Delivery::Busy) => return Ok(()),
+            // A body that is not valid is damage, which the sink has found: bodies are not validated twice.
+            Err(error) => {
+                let damage = message.record().err().ok_or(error)?;
+                self.is_held = false;
+                return sink.unreadable(damage);
+            }
         }
         if let Due::At(due) = due {
             self.late.saturating_record(due.elapsed().as_nanos().max(1) as u64);

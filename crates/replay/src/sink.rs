@@ -15,10 +15,10 @@ pub enum Delivery {
 
 /// Takes messages when they are due.
 pub trait Sink {
-    /// Takes one message, or none.
+    /// Takes one message, or none. Its body is not validated yet: a sink that does not decode it validates it ([`Message::record`]).
     ///
     /// # Errors
-    /// The sink's own; the replay ends.
+    /// The sink's own, and the replay ends. If the body is not valid, [`Sink::unreadable`] decides instead.
     fn deliver(&mut self, message: &Message<'_>) -> Result<Delivery, ReplayError>;
 
     /// Sends what was taken on its way to readers. Called before each wait for the next message.

@@ -156,6 +156,20 @@ fn gaps_are_replayed_as_gaps() {
 }
 
 #[test]
+fn damage_is_reported_and_left_out() {
+    let place = filled();
+    let log = place.db().join("streams/a/0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let run = place.run("replay a --into again --speed max");
+    assert!(run.code == 1 && run.err.contains("tapedb: warning: "), "{} {}", run.code, run.err);
+    let left = place.messages("again");
+    assert!(left > 0 && left < 2_000 && run.out.starts_with("replayed "), "{left} {}", run.out);
+}
+
+#[test]
 fn wrong_requests_are_refused_and_change_nothing() {
     let place = filled();
     place.run("generate --stream bars --kind bars --messages 50").good();

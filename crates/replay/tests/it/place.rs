@@ -28,7 +28,8 @@ pub struct Ping {}
 pub struct Nowhere;
 
 impl Sink for Nowhere {
-    fn deliver(&mut self, _: &Message<'_>) -> Result<Delivery, ReplayError> {
+    fn deliver(&mut self, message: &Message<'_>) -> Result<Delivery, ReplayError> {
+        message.record()?;
         Ok(Delivery::Taken)
     }
 }

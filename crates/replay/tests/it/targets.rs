@@ -2,8 +2,9 @@
 
 use crate::place::{MESSAGES, MILLI, Nowhere, Numbers, Other, Ping, Place, Tick, schema};
 use tapedb_codec::SchemaBuilder;
-use tapedb_engine::{Database, Stream, StreamOptions};
-use tapedb_replay::{Command, Control, Player, Sink, Speed, StreamSink, TopicSink};
+use tapedb_codec::batch::BatchBuilder;
+use tapedb_engine::{Database, Message, Stream, StreamOptions};
+use tapedb_replay::{Command, Control, Delivery, Player, ReplayError, Sink, Speed, StreamSink, TopicSink};
 use tapedb_schema::Timestamp;
 use tapedb_topic::{Folder, Topic, TopicOptions};
 
@@ -127,6 +128,63 @@ fn what_is_written_during_a_replay_comes_only_after_a_seek() {
     let (mut numbers, received) = Numbers::new(None);
     Player::new(cursor, Speed::Max, control).run(&mut numbers).unwrap();
     assert!(received.try_iter().eq(MESSAGES - 1..=number));
+}
+
+#[test]
+fn bodies_that_are_not_valid_are_damage_for_every_sink() {
+    let place = Place::new();
+    let stream = place.db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let target = place.db.create_stream("again", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let mut builder = BatchBuilder::new();
+    for number in 0..3 {
+        let tick = Tick { number, note: "abc".into() };
+        loader.append("S", Timestamp(number), &tick).unwrap();
+        let mut body = Vec::new();
+        tapedb_codec::encode(&tick, &mut body);
+        if number == 1 {
+            // The text is where no text is.
+            body[8..12].fill(0xff);
+        }
+        builder.push_bytes(number, 0, 0, &body).unwrap();
+    }
+    loader.close().unwrap();
+    let log = place.folder.path().join("db/streams/s/0/00000000000000000000.log");
+    let mut batch = Vec::new();
+    builder.finish(1, &mut batch);
+    let mut bytes = std::fs::read(&log).unwrap();
+    // The same batch, with checksums that are right.
+    bytes[64..64 + batch.len()].copy_from_slice(&batch);
+    std::fs::write(&log, bytes).unwrap();
+
+    /// Notes damage.
+    struct Noting<S>(S, Vec<String>);
+    impl<S: Sink> Sink for Noting<S> {
+        fn deliver(&mut self, message: &Message<'_>) -> Result<Delivery, ReplayError> {
+            self.0.deliver(message)
+        }
+        fn flush(&mut self) -> Result<(), ReplayError> {
+            self.0.flush()
+        }
+        fn unreadable(&mut self, error: tapedb_engine::Error) -> Result<(), ReplayError> {
+            self.1.push(error.to_string());
+            Ok(())
+        }
+    }
+    let play = |sink: &mut dyn Sink| {
+        Player::new(stream.cursor().open().unwrap(), Speed::Max, Control::default()).run(sink)
+    };
+    let mut noting = Noting(StreamSink::new(&target, std::slice::from_ref(&stream)).unwrap(), Vec::new());
+    let report = play(&mut noting).unwrap();
+    assert_eq!((report.messages, noting.1.len()), (2, 1), "{:?}", noting.1);
+    assert!(noting.1[0].contains("\"s\"") && noting.1[0].contains('1'), "{:?}", noting.1);
+    let topics = Folder::at(place.folder.path().join("topics"));
+    let topic = Topic::create(&topics, "s", &schema(), &TopicOptions::default()).unwrap();
+    let mut noting = Noting(TopicSink::new(&topic, std::slice::from_ref(&stream)).unwrap(), Vec::new());
+    assert_eq!((play(&mut noting).unwrap().hash, noting.1.len()), (report.hash, 1));
+    // Without a decision it ends the replay.
+    let error = play(&mut TopicSink::new(&topic, std::slice::from_ref(&stream)).unwrap()).unwrap_err();
+    assert!(matches!(error, ReplayError::Stream(_)), "{error}");
 }
 
 #[test]

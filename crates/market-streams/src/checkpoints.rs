@@ -94,13 +94,14 @@ pub(crate) fn find(
 }
 
 /// Whether the source has exactly the messages before the checkpoint's time that it was made of. What cannot be counted does not fit.
+/// Of history that lies before the checkpoint, little is read, however long it is: its numbers are those that the stream states.
 pub(crate) fn fits(source: &Stream, checkpoint: &BookCheckpoint, time: Timestamp) -> bool {
     let before = || source.cursor().to(time);
     let is_whole = |found: Result<u64, Error>| found.is_ok_and(|found| found == checkpoint.source_messages);
     let Ok(next) = source.next_sequences() else { return false };
     checkpoint.source_created == source.created()
         && next.len() == checkpoint.source_sequences.len()
-        && is_whole(before().count())
+        && is_whole(before().stated_count())
         && (next == checkpoint.source_sequences
-            || is_whole(before().to_sequences(checkpoint.source_sequences.iter().copied()).count()))
+            || is_whole(before().to_sequences(checkpoint.source_sequences.iter().copied()).stated_count()))
 }

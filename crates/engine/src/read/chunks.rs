@@ -48,6 +48,8 @@ pub(crate) struct ColumnSource {
     /// Sequence number after the last message at the moment of opening; before it, the largest one that may be.
     pub end: u64,
     generation: u64,
+    /// No source before it is of the same space, so what is counted of all record types is counted here.
+    is_first: bool,
     /// Messages of pieces that have been read.
     done: Vec<Range<u64>>,
     /// What has been read of files that have been replaced: messages with these sequence numbers, up to a key.
@@ -69,10 +71,18 @@ pub(crate) struct Chunks {
     block: Block,
     packer: Packer,
     errors: VecDeque<Error>,
-    /// Rows of blocks that were counted instead of read; `None`: they are read.
-    counted: Option<u64>,
+    /// Rows that were counted instead of read; `None`: they are read.
+    counted: Option<Counted>,
     /// No later chunk has a message before this time.
     pub reached: i64,
+}
+
+/// Rows that were counted.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    rows: u64,
+    /// All record types and symbols are wanted, and of whole files and blocks the number counts that catalog and index state.
+    is_stated: bool,
 }
 
 /// When a piece is read next: at its first time that has not been read.
@@ -143,6 +153,7 @@ impl ColumnSource {
             filter,
             end: u64::MAX,
             generation: 0,
+            is_first: true,
             done,
             taken,
         }
@@ -164,6 +175,13 @@ impl ColumnSource {
         if let Some(group) = self.plan.group(self.fields.type_id) {
             transpose(group, bodies, &self.fields.columns, out);
         }
+    }
+
+    /// Whether a message was in what had been read of replaced files when `taken` was so long.
+    #[inline]
+    fn has_taken(&self, key: Key, taken: usize) -> bool {
+        let is_taken = |(taken, last): &(Range<u64>, Key)| taken.contains(&key.1) && key <= *last;
+        self.taken[..taken].iter().any(is_taken)
     }
 
     /// Whether all rows of a block are wanted, and it has the columns of this schema.
@@ -189,6 +207,23 @@ impl ColumnSource {
 
 impl Chunks {
     pub fn new(sources: Vec<ColumnSource>) -> Self {
+        Self::with(sources, None)
+    }
+
+    /// Number of all rows. Blocks that are wanted whole are counted by their heads; with `is_stated`, which is for sources that want all
+    /// record types and symbols, whole files and blocks are counted as catalog and index state it.
+    ///
+    /// # Errors
+    /// As [`Chunks::next`].
+    pub fn count(sources: Vec<ColumnSource>, is_stated: bool) -> Result<u64, Error> {
+        let mut chunks = Self::with(sources, Some(Counted { rows: 0, is_stated }));
+        // Rows are counted, not given.
+        let mut nothing = Filled::new(false);
+        while chunks.next(&mut nothing)? {}
+        Ok(chunks.counted.map_or(0, |counted| counted.rows))
+    }
+
+    fn with(sources: Vec<ColumnSource>, counted: Option<Counted>) -> Self {
         let mut chunks = Self {
             sources,
             pieces: Vec::new(),
@@ -199,7 +234,7 @@ impl Chunks {
             block: Block::new(Order::Time),
             packer: Packer::default(),
             errors: VecDeque::new(),
-            counted: None,
+            counted,
             reached: i64::MIN,
         };
         for index in 0..chunks.sources.len() {
@@ -214,6 +249,7 @@ impl Chunks {
                 rest[0].end = same.end;
             }
             let is_first = same.is_none();
+            rest[0].is_first = is_first;
             let missing = chunks.plan(index);
             chunks.errors.extend(missing.into_iter().filter(|_| is_first));
         }
@@ -222,18 +258,31 @@ impl Chunks {
 
     /// Lists the pieces of a source; returns the losses among them.
     fn plan(&mut self, index: usize) -> VecDeque<Error> {
-        let Self { sources, pieces, turns, .. } = self;
-        let ColumnSource { space, filter, end, generation, taken, .. } = &mut sources[index];
+        let Self { sources, pieces, turns, counted, .. } = self;
+        let mut stated = counted.as_mut().filter(|counted| counted.is_stated);
+        let ColumnSource { space, filter, end, generation, taken, is_first, done, .. } = &mut sources[index];
         let (catalog, snapshot) = space.view();
         *generation = catalog.generation;
         let mut add = |time: i64, sequence: u64, piece: Piece| {
             turns.push(Reverse(Turn { time, source: index, sequence, piece: pieces.len() }));
             pieces.push(piece);
         };
+        // What is wanted whole, and has not been read in part.
+        let is_whole = |sequences: &Range<u64>, times: (i64, i64)| {
+            let overlaps =
+                |(taken, _): &(Range<u64>, Key)| taken.start < sequences.end && sequences.start < taken.end;
+            filter.wants_all_times(times.0, times.1) && sequences.end <= *end && !taken.iter().any(overlaps)
+        };
         for part in catalog.parts_between(0..*end) {
             let Some(content) = &part.content else { continue };
             if !filter.wants_times(content.time_min, content.time_max) {
                 note_segments_skipped(1);
+            } else if let Some(stated) = &mut stated
+                && is_whole(&part.sequences, (content.time_min, content.time_max))
+                && !catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
+            {
+                stated.rows += if *is_first { content.messages } else { 0 };
+                done.push(part.sequences.clone());
             } else {
                 let piece =
                     InSegment { part: part.clone(), blocks: None, taken: taken.len(), next: 0, last: None };
@@ -243,24 +292,20 @@ impl Chunks {
         let in_log =
             |granule: &&Granule| granule.next_sequence() > catalog.sealed && granule.first_sequence < *end;
         for granule in snapshot.iter().filter(in_log) {
-            if filter.wants_times(granule.time_min, granule.time_max) {
+            let sequences = granule.first_sequence..granule.next_sequence();
+            let times = (granule.time_min, granule.time_max);
+            if let Some(stated) = &mut stated
+                && sequences.start >= catalog.sealed
+                && is_whole(&sequences, times)
+                && !catalog.deletions.iter().any(|deletion| deletion.overlaps(&sequences, times.0, times.1))
+            {
+                stated.rows += if *is_first { granule.count } else { 0 };
+                done.push(sequences);
+            } else if filter.wants_times(granule.time_min, granule.time_max) {
                 add(granule.time_min, granule.first_sequence, Piece::Granule(*granule));
             }
         }
         lost_messages::below(*end, &space.log, (&catalog, &snapshot))
-    }
-
-    /// Number of all rows. Blocks that are wanted whole are counted by their heads.
-    ///
-    /// # Errors
-    /// As [`Chunks::next`].
-    pub fn count(mut self) -> Result<u64, Error> {
-        let (mut out, mut count) = (Filled::new(false), 0);
-        self.counted = Some(0);
-        while self.next(&mut out)? {
-            count += out.len() as u64;
-        }
-        Ok(count + self.counted.unwrap_or(0))
     }
 
     /// Replaces `out` by the next chunk. `false`: there is none left.
@@ -273,7 +318,9 @@ impl Chunks {
                 return Err(error);
             }
             if let Some((source, taken)) = self.sorting {
-                if self.sort(source, taken, out) {
+                if self.counted.is_some() {
+                    self.count_rows(source, taken);
+                } else if self.sort(source, taken, out) {
                     return Ok(true);
                 }
                 self.sorting = None;
@@ -440,6 +487,28 @@ impl Chunks {
         taken
     }
 
+    /// Counts the rows of the block, up to one that is damaged.
+    fn count_rows(&mut self, index: usize, taken: usize) {
+        let Self { sources, block, errors, counted, .. } = self;
+        let source = &mut sources[index];
+        let at = ReadContext { stream: &source.stream, space: &source.space };
+        let mut rows = 0;
+        while errors.is_empty() && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
+        {
+            let key = block.key();
+            if block.type_id() != source.fields.type_id || source.has_taken(key, taken) {
+                continue;
+            }
+            if block.place().is_none()
+                && let Err(error) = source.check(key.1, block.body())
+            {
+                errors.push_back(error);
+            }
+            rows += 1;
+        }
+        counted.as_mut().into_iter().for_each(|counted| counted.rows += rows);
+    }
+
     /// Makes a chunk of the next rows of the block, sorted by symbol. `false`: there are no more.
     fn sort(&mut self, index: usize, taken: usize, out: &mut Filled) -> bool {
         let Self { sources, block, errors, packer: Packer { rows, bodies, .. }, .. } = self;
@@ -454,8 +523,7 @@ impl Chunks {
             && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
         {
             let (key, symbol) = (block.key(), block.symbol());
-            let is_taken = |(taken, last): &(Range<u64>, Key)| taken.contains(&key.1) && key <= *last;
-            if block.type_id() != source.fields.type_id || source.taken[..taken].iter().any(is_taken) {
+            if block.type_id() != source.fields.type_id || source.has_taken(key, taken) {
                 continue;
             }
             let at = match block.place() {
@@ -557,10 +625,14 @@ impl Packer {
         blocks: &SegmentBlocks,
         index: usize,
         source: &mut ColumnSource,
-        counted: &mut u64,
+        counted: &mut Counted,
     ) -> Result<Taken, Error> {
         let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
+        if counted.is_stated {
+            counted.rows += if source.is_first { u64::from(entry.count) } else { 0 };
+            return Ok(Taken::Nothing);
+        }
         let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
         let at = ReadContext { stream: &source.stream, space: &source.space };
         let type_id = source.fields.type_id;
@@ -577,13 +649,13 @@ impl Packer {
             return Ok(Taken::AsRows);
         }
         let Some(symbols) = selection.symbols else {
-            *counted += groups.by_ref().map(|group| u64::from(group.count)).sum::<u64>();
+            counted.rows += groups.by_ref().map(|group| u64::from(group.count)).sum::<u64>();
             return Ok(Taken::Nothing);
         };
         decoder.lanes(raw, &selection, &mut self.found).map_err(|damage| failed(damage.into()))?;
         let is_wanted =
             |(of, symbol, _): &&(u16, u32, u32)| *of == type_id && symbols.binary_search(symbol).is_ok();
-        *counted += self.found.iter().filter(is_wanted).map(|(_, _, rows)| u64::from(*rows)).sum::<u64>();
+        counted.rows += self.found.iter().filter(is_wanted).map(|(_, _, rows)| u64::from(*rows)).sum::<u64>();
         Ok(Taken::Nothing)
     }
 

@@ -198,7 +198,7 @@ impl ColumnBuilder {
         (self.fields, self.ranges) = (Vec::new(), Vec::new());
         let cursor = self.cursor.clone().types([self.record.as_str()]);
         if cursor.check_by_symbol().is_ok() {
-            let count = Chunks::new(self.sources_of(&cursor)?).count()?;
+            let count = Chunks::count(self.sources_of(&cursor)?, false)?;
             return Ok(count.min(self.limit));
         }
         let (mut columns, mut count) = (self.in_time_order().open()?, 0);

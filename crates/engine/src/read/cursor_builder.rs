@@ -261,6 +261,11 @@ impl CursorBuilder {
         self.reversed
     }
 
+    /// Whether messages of all symbols and record types are wanted.
+    pub(crate) fn selects_all(&self) -> bool {
+        self.symbols.is_none() && self.types.is_none()
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         self.live
     }

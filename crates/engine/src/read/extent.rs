@@ -35,6 +35,20 @@ impl CursorBuilder {
     /// As [`CursorBuilder::open`]; damage among what is counted; [`Invalid::Cursor`](crate::Invalid::Cursor) for a cursor that is
     /// live, or does not return history from its beginning.
     pub fn count(self) -> Result<u64, Error> {
+        self.counted(false)
+    }
+
+    /// [`CursorBuilder::count`], but segments and blocks of which all messages count are not read: their numbers are what catalogs and
+    /// indexes state, so that damage in them is not found. Where symbols or record types are selected, it is the same.
+    ///
+    /// # Errors
+    /// As [`CursorBuilder::count`], but for that damage.
+    pub fn stated_count(self) -> Result<u64, Error> {
+        let is_all = self.selects_all();
+        self.counted(is_all)
+    }
+
+    fn counted(self, is_stated: bool) -> Result<u64, Error> {
         self.check_history("counted")?;
         let mut sources = Vec::new();
         for (index, stream) in self.streams().iter().enumerate() {
@@ -44,7 +58,7 @@ impl CursorBuilder {
                 sources.extend(cursor.columns(&name, Vec::<String>::new()).sources()?);
             }
         }
-        Chunks::new(sources).count()
+        Chunks::count(sources, is_stated)
     }
 
     /// Times of the earliest and of the latest message that the cursor returns; `None`: it returns none. Of history only what is

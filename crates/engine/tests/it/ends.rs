@@ -64,6 +64,7 @@ fn all(builder: &CursorBuilder) -> Vec<String> {
         found.extend(rows);
     }
     found.push(builder.clone().count().unwrap().to_string());
+    found.push(builder.clone().stated_count().unwrap().to_string());
     found.push(builder.clone().columns("Other", ["number"]).count().unwrap().to_string());
     found.push(format!("{:?}", builder.clone().time_range().unwrap()));
     found
@@ -88,6 +89,54 @@ fn later_messages_are_left_out() {
     // Beyond the end: all.
     assert_eq!(stream.cursor().to_sequences([1_000, 1_000]).count().unwrap(), 380);
     assert_eq!(stream.cursor().to_sequences([0, 1]).count().unwrap(), 1);
+}
+
+/// In the log, in segments of several blocks, in both, with times that cut blocks, and deletions that are carried out or not.
+#[test]
+fn the_stated_count_is_that_of_a_walk() {
+    let (_home, db) = new_database();
+    let stream = stream(&db);
+    let walk = |builder: CursorBuilder| {
+        let (mut cursor, mut count) = (builder.open().unwrap(), 0);
+        while cursor.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    let check = |step: &str| {
+        let next = stream.next_sequences().unwrap();
+        let last = next.iter().max().copied().unwrap() as i64;
+        for part in 0..6 {
+            let time = Timestamp(last * part / 5);
+            let ends = next.iter().map(|end| end - end * part as u64 / 7);
+            let cursor = || stream.cursor();
+            let cases =
+                [cursor(), cursor().to(time), cursor().from(time), cursor().to(time).to_sequences(ends)];
+            for (nth, case) in cases.into_iter().enumerate() {
+                for case in [case.clone(), case.clone().symbols(["B"]), case.types(["Other"])] {
+                    assert_eq!(
+                        case.clone().stated_count().unwrap(),
+                        walk(case),
+                        "{step}, {time:?}, case {nth}"
+                    );
+                }
+            }
+        }
+    };
+    check("empty");
+    for (step, to) in [70_000, 70_400, 72_000].into_iter().enumerate() {
+        append(&stream, [0, 70_000, 70_400][step]..to);
+        check(&format!("in the log, step {step}"));
+        stream.seal().unwrap();
+        check(&format!("in segments, step {step}"));
+    }
+    stream.delete(Timestamp(30_000)..Timestamp(30_010), Some(["A"])).unwrap();
+    check("a deletion of some");
+    append(&stream, 72_000..72_500);
+    stream.delete(Timestamp(71_000)..Timestamp(72_100), None::<[&str; 0]>).unwrap();
+    check("a deletion in a segment and the log");
+    stream.seal().unwrap();
+    check("all sealed");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The as-of join: for each row of the left side the last row of the right side before it, of the same keys.
 //!
-//! [`syntax`] takes the join out of the text, [`relation`] plans it as a [`node`], [`filters`] puts conditions below it, and [`exec`] runs
+//! [`syntax`] takes the join out of the text, [`relation`] plans it as a [`node`] of a [`pair`] of inputs, [`filters`] puts conditions below it, and [`exec`] runs
 //! it: both sides are read once by time, and of the right side the last row of each key is held.
 
 mod exec;
@@ -12,6 +12,7 @@ mod last_of_symbols;
 mod next;
 mod node;
 mod output;
+mod pair;
 mod relation;
 mod sides;
 pub(crate) mod syntax;

@@ -30,6 +30,7 @@
 mod aggregates;
 mod arithmetic;
 mod asof;
+mod batches;
 mod catalog;
 mod decimal;
 mod error;

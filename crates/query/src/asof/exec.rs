@@ -6,8 +6,9 @@ use super::last_of_symbols::LastOfSymbols;
 use super::next::NextRows;
 use super::node::{AsOf, Direction, Match, describe};
 use super::output::nothing_of;
-use super::sides::{Begun, Joining, Origin, Side};
+use super::sides::{Begun, Joining, Origin, Side, Sides, properties_of};
 use super::window::{self, Around};
+use crate::batches::{Batches, stream_of};
 use crate::scan::Scan;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -20,20 +21,14 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, LexRequirement, OrderingRequirements, PhysicalExprRef,
-    PhysicalSortExpr,
+    EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExprRef, PhysicalSortExpr,
 };
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties};
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use futures::stream;
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,26 +51,7 @@ impl ExtensionPlanner for AsOfPlanner {
             return window::plan_extension(planner, join, inputs, session, context).map(Some);
         }
         let Some(join) = node.as_any().downcast_ref::<AsOf>() else { return Ok(None) };
-        let [left, right] = inputs else {
-            return datafusion::common::internal_err!("an as-of join has two inputs");
-        };
-        let of_left = |expr| planner.create_physical_expr(expr, join.left.schema(), session, context);
-        let of_right = |expr| planner.create_physical_expr(expr, join.right.schema(), session, context);
-        let sides = [
-            Side {
-                input: left.clone(),
-                time: of_left(&join.times.0)?,
-                keys: join.keys.iter().map(|(key, _)| of_left(key)).collect::<Result<_>>()?,
-                ties: join.ties.0.iter().map(of_left).collect::<Result<_>>()?,
-            },
-            Side {
-                input: right.clone(),
-                time: of_right(&join.times.1)?,
-                keys: join.keys.iter().map(|(_, key)| of_right(key)).collect::<Result<_>>()?,
-                ties: join.ties.1.iter().map(of_right).collect::<Result<_>>()?,
-            },
-        ];
-        let [left, mut right] = sides;
+        let Sides([left, mut right]) = Sides::plan(&join.pair, inputs, planner, (session, context))?;
         if let Some(scan) = by_symbol(&right, join.matching) {
             right.input = scan;
         }
@@ -83,47 +59,41 @@ impl ExtensionPlanner for AsOfPlanner {
         let rights = (0..right.input.schema().fields().len()).map(Origin::Right);
         let (matching, is_inner, schema) = (join.matching, join.is_inner, node.schema().inner().clone());
         let joining = Joining { matching, is_inner, output: lefts.chain(rights).collect(), schema };
-        Ok(Some(Arc::new(AsOfExec::new([left, right], joining)?)))
+        Ok(Some(Arc::new(AsOfExec::new(Sides([left, right]), joining)?)))
     }
 }
 
 /// Joins two inputs: the left one is in the order of time, and so is the right one unless it can be read by symbol.
 #[derive(Debug)]
 pub(crate) struct AsOfExec {
-    /// Left and right.
-    sides: [Side; 2],
+    sides: Sides,
     joining: Joining,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl AsOfExec {
-    fn new(sides: [Side; 2], joining: Joining) -> Result<Self> {
+    fn new(sides: Sides, joining: Joining) -> Result<Self> {
         let mut equivalence = EquivalenceProperties::new(joining.schema.clone());
-        if let Some(order) = order_of(&sides[0], &joining) {
+        if let Some(order) = order_of(&sides.0[0], &joining) {
             equivalence.add_ordering(order);
         }
         // A sort above was planned for the projection that the join has taken in, where both were equal.
         for (first, second) in twice(&joining) {
             equivalence.add_equal_conditions(first, second)?;
         }
-        let properties = PlanProperties::new(
-            equivalence,
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Ok(Self { sides, joining, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() })
+        let properties = properties_of(equivalence);
+        Ok(Self { sides, joining, properties, metrics: ExecutionPlanMetricsSet::new() })
     }
 
     /// The scan on the right side, if the join reads it by symbol.
     fn scan_by_symbol(&self) -> Option<&Scan> {
-        scan_of(&self.sides[1].input).filter(|scan| scan.is_by_symbol())
+        scan_of(&self.sides.0[1].input).filter(|scan| scan.is_by_symbol())
     }
 
     fn start(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rows> {
         let memory = MemoryConsumer::new("AsOfJoin").register(context.memory_pool());
-        let [left, right] = &self.sides;
+        let [left, right] = &self.sides.0;
         let left_rows = left.input.execute(partition, context.clone())?;
         if let Some(scan) = self.scan_by_symbol() {
             let (columns, joining) = self.joining.of_fewer_columns();
@@ -133,7 +103,7 @@ impl AsOfExec {
             return Ok(Rows::OfSymbols(LastOfSymbols::new(left, rows, joining, nothing, memory)));
         }
         let inputs = [left_rows, right.input.execute(partition, context)?];
-        let begun = Begun::new(&self.sides, inputs, &self.joining, memory)?;
+        let begun = Begun::new(&self.sides.0, inputs, &self.joining, memory)?;
         Ok(match self.joining.matching.direction {
             Direction::Backward => Rows::Last(Last::new(begun)),
             _ => Rows::Next(NextRows::new(begun)),
@@ -187,11 +157,8 @@ fn twice(joining: &Joining) -> Vec<(PhysicalExprRef, PhysicalExprRef)> {
 
 impl DisplayAs for AsOfExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [left, right] = &self.sides;
         let Joining { matching, is_inner, .. } = self.joining;
-        write!(f, "AsOfJoin: {}, times=({}, {})", describe(matching, is_inner), left.time, right.time)?;
-        let keys = left.keys.iter().zip(&right.keys).map(|(left, right)| format!("{left} = {right}"));
-        write!(f, ", keys=[{}]", keys.collect::<Vec<_>>().join(", "))
+        write!(f, "AsOfJoin: {}, {}", describe(matching, is_inner), self.sides)
     }
 }
 
@@ -205,7 +172,7 @@ impl ExecutionPlan for AsOfExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.sides.iter().map(|side| &side.input).collect()
+        self.sides.inputs()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
@@ -213,36 +180,26 @@ impl ExecutionPlan for AsOfExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        let required = |side: &Side| Some(OrderingRequirements::new(LexRequirement::from(side.order()?)));
-        let [left, right] = &self.sides;
-        let of_right = if self.scan_by_symbol().is_some() { None } else { required(right) };
-        vec![required(left), of_right]
+        let [left, right] = self.sides.orders();
+        vec![left, right.filter(|_| self.scan_by_symbol().is_none())]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        // Otherwise DataFusion replaces the order that is required of the left side by one that is required of the result.
-        vec![self.sides[0].ties.is_empty(), false]
+        self.sides.kept_orders()
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&PhysicalExprRef) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for expr in self.sides.iter().flat_map(Side::exprs) {
-            if f(expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        self.sides.visit(f)
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut sides = self.sides.clone();
-        sides.iter_mut().zip(children).for_each(|(side, input)| side.input = input);
-        Ok(Arc::new(Self::new(sides, self.joining.clone())?))
+        Ok(Arc::new(Self::new(self.sides.with_inputs(children), self.joining.clone())?))
     }
 
     /// Columns that are not in the result are not put together.
@@ -262,14 +219,7 @@ impl ExecutionPlan for AsOfExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.start(partition, context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batches = stream::try_unfold((rows, metrics), |(mut rows, metrics)| async move {
-            let next = rows.next().await?;
-            Ok(next.map(|batch| {
-                metrics.record_output(batch.num_rows());
-                (batch, (rows, metrics))
-            }))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.joining.schema.clone(), batches)))
+        Ok(stream_of(rows, self.joining.schema.clone(), metrics))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -284,7 +234,7 @@ enum Rows {
     Next(NextRows),
 }
 
-impl Rows {
+impl Batches for Rows {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self {
             Self::Last(last) => last.next().await,

@@ -4,6 +4,7 @@
 //! A condition on the right side stays above: a row that it leaves out is still the last one before a row of the left side.
 
 use super::node::{AsOf, Direction};
+use super::pair::Pair;
 use super::window::{self, Around};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -37,7 +38,7 @@ impl OptimizerRule for PushThroughAsOf {
             (_, Some(join)) => Join::Around(join),
             (None, None) => return Ok(Transformed::no(plan)),
         };
-        let (left, right) = join.sides();
+        let Pair { left, right, .. } = join.pair();
         let (mut lefts, mut rights, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for part in split_conjunction_owned(filter.predicate.clone()) {
             let columns = part.column_refs();
@@ -71,17 +72,10 @@ enum Join<'a> {
 }
 
 impl Join<'_> {
-    fn sides(&self) -> (&Arc<LogicalPlan>, &Arc<LogicalPlan>) {
+    fn pair(&self) -> &Pair {
         match self {
-            Self::AsOf(join) => (&join.left, &join.right),
-            Self::Around(join) => (&join.left, &join.right),
-        }
-    }
-
-    fn keys(&self) -> &[(Expr, Expr)] {
-        match self {
-            Self::AsOf(join) => &join.keys,
-            Self::Around(join) => &join.keys,
+            Self::AsOf(join) => &join.pair,
+            Self::Around(join) => &join.pair,
         }
     }
 
@@ -96,7 +90,7 @@ impl Join<'_> {
     fn for_right(&self, time: &Expr, op: Operator, constant: &Expr) -> Option<Expr> {
         let join = match self {
             Self::AsOf(join) => join,
-            Self::Around(join) if *time == join.times.0 => {
+            Self::Around(join) if *time == join.pair.times.0 => {
                 return window::filters::for_right(join, op, constant);
             }
             Self::Around(_) => return None,
@@ -107,10 +101,10 @@ impl Join<'_> {
             Direction::Forward => matches!(op, Operator::Gt | Operator::GtEq),
             Direction::Nearest => false,
         };
-        if *time != join.times.0 || !is_useful {
+        if *time != join.pair.times.0 || !is_useful {
             return None;
         }
-        let right = Box::new(join.times.1.clone());
+        let right = Box::new(join.pair.times.1.clone());
         Some(Expr::BinaryExpr(BinaryExpr::new(right, op, Box::new(constant.clone()))))
     }
 }
@@ -134,7 +128,8 @@ fn for_right(part: &Expr, join: &Join<'_>) -> Result<Option<Expr>> {
     let columns = part.column_refs();
     // A condition on keys holds for the right side's keys, which are equal.
     let key_of = |column: &datafusion::common::Column| {
-        join.keys()
+        join.pair()
+            .keys
             .iter()
             .find(|(left, _)| matches!(left, Expr::Column(left) if left == column))
             .map(|(_, right)| right)

@@ -1,12 +1,12 @@
 //! The as-of join as a logical operator.
 
+use super::pair::Pair;
 use datafusion::common::{DFSchemaRef, JoinType};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Which row of the right side belongs to a row of the left side.
@@ -38,16 +38,9 @@ pub(crate) enum Direction {
 }
 
 /// An as-of join.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AsOf {
-    pub left: Arc<LogicalPlan>,
-    pub right: Arc<LogicalPlan>,
-    /// What must be equal.
-    pub keys: Vec<(Expr, Expr)>,
-    /// The times, of the same type.
-    pub times: (Expr, Expr),
-    /// What orders rows of the same time, of each side; none: they are read in the order of the stream.
-    pub ties: (Vec<Expr>, Vec<Expr>),
+    pub pair: Pair,
     pub matching: Match,
     /// Whether rows of the left side without a match are left out.
     pub is_inner: bool,
@@ -57,18 +50,10 @@ pub(crate) struct AsOf {
 impl AsOf {
     /// # Errors
     /// When the sides have columns of the same qualified name.
-    pub fn new(
-        (left, right): (LogicalPlan, LogicalPlan),
-        keys: Vec<(Expr, Expr)>,
-        times: (Expr, Expr),
-        ties: (Vec<Expr>, Vec<Expr>),
-        matching: Match,
-        is_inner: bool,
-    ) -> Result<Self> {
+    pub fn new(pair: Pair, matching: Match, is_inner: bool) -> Result<Self> {
         let join_type = if is_inner { JoinType::Inner } else { JoinType::Left };
-        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &join_type)?);
-        let (left, right) = (Arc::new(left), Arc::new(right));
-        Ok(Self { left, right, keys, times, ties, matching, is_inner, schema })
+        let schema = Arc::new(build_join_schema(pair.left.schema(), pair.right.schema(), &join_type)?);
+        Ok(Self { pair, matching, is_inner, schema })
     }
 
     /// The same join of other sides.
@@ -76,20 +61,7 @@ impl AsOf {
     /// # Errors
     /// As [`AsOf::new`].
     pub fn of(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
-        let (keys, times, ties) = (self.keys.clone(), self.times.clone(), self.ties.clone());
-        Self::new((left, right), keys, times, ties, self.matching, self.is_inner)
-    }
-}
-
-impl Hash for AsOf {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.left.hash(state);
-        self.right.hash(state);
-        self.keys.hash(state);
-        self.times.hash(state);
-        self.ties.hash(state);
-        self.matching.hash(state);
-        self.is_inner.hash(state);
+        Self::new(self.pair.of(left, right), self.matching, self.is_inner)
     }
 }
 
@@ -105,7 +77,7 @@ impl UserDefinedLogicalNodeCore for AsOf {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.left, &self.right]
+        vec![&self.pair.left, &self.pair.right]
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -113,32 +85,19 @@ impl UserDefinedLogicalNodeCore for AsOf {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        let keys = self.keys.iter().flat_map(|(left, right)| [left.clone(), right.clone()]);
-        let ties = self.ties.0.iter().chain(&self.ties.1).cloned();
-        [self.times.0.clone(), self.times.1.clone()].into_iter().chain(keys).chain(ties).collect()
+        self.pair.exprs()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AsOfJoin: {}", describe(self.matching, self.is_inner))?;
-        write!(f, ", times=({}, {})", self.times.0, self.times.1)?;
-        let keys: Vec<_> = self.keys.iter().map(|(left, right)| format!("{left} = {right}")).collect();
-        write!(f, ", keys=[{}]", keys.join(", "))
+        write!(f, "AsOfJoin: {}, {}", describe(self.matching, self.is_inner), self.pair)
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter();
-        let mut pair = || exprs.next().zip(exprs.next());
-        let (Some(times), Some(right), Some(left)) = (pair(), inputs.pop(), inputs.pop()) else {
-            return datafusion::common::internal_err!("an as-of join needs two times and two inputs");
-        };
-        let keys = std::iter::from_fn(pair).take(self.keys.len()).collect();
-        let lefts = exprs.by_ref().take(self.ties.0.len()).collect();
-        let ties = (lefts, exprs.collect());
-        Self::new((left, right), keys, times, ties, self.matching, self.is_inner)
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        Self::new(self.pair.with(&mut exprs.into_iter(), inputs)?, self.matching, self.is_inner)
     }
 
     fn necessary_children_exprs(&self, columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let lefts = self.left.schema().fields().len();
+        let lefts = self.pair.left.schema().fields().len();
         let (left, right): (Vec<usize>, Vec<usize>) = columns.iter().partition(|column| **column < lefts);
         Some(vec![left, right.into_iter().map(|column| column - lefts).collect()])
     }

@@ -1,6 +1,7 @@
 //! Plans as-of joins from the syntax tree.
 
 use super::node::{AsOf, Direction, Match};
+use super::pair::Pair;
 use super::syntax::is_asof;
 use super::ties;
 use super::window;
@@ -139,7 +140,8 @@ fn plan(
         found.keys.into_iter().map(|(left, right)| common(left, right, sides)).collect::<Result<Vec<_>>>()?;
     let matching = Match { direction, strict, tolerance };
     let ties = (ties::of(&left, &times.0)?, ties::of(&right, &times.1)?);
-    let node = Arc::new(AsOf::new((left, right), keys, times, ties, matching, is_inner)?);
+    let pair = Pair { left: Arc::new(left), right: Arc::new(right), keys, times, ties };
+    let node = Arc::new(AsOf::new(pair, matching, is_inner)?);
     let plan = LogicalPlan::Extension(Extension { node });
     if using.is_empty() {
         return Ok(plan);

@@ -4,14 +4,25 @@ use super::input::Input;
 use super::keys::Keys;
 use super::node::Match;
 use super::output::{nothing_of, types_of};
+use super::pair::Pair;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_expr::{LexOrdering, PhysicalExprRef, PhysicalSortExpr};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, LexRequirement, OrderingRequirements, PhysicalExprRef,
+    PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_planner::PhysicalPlanner;
+use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
@@ -34,9 +45,99 @@ impl Side {
     }
 
     /// Its expressions.
-    pub fn exprs(&self) -> impl Iterator<Item = &PhysicalExprRef> {
+    fn exprs(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         iter::once(&self.time).chain(&self.keys).chain(&self.ties)
     }
+}
+
+/// Left and right.
+#[derive(Debug, Clone)]
+pub(super) struct Sides(pub [Side; 2]);
+
+impl Sides {
+    /// The sides of a logical operator whose inputs are these.
+    ///
+    /// # Errors
+    /// When its expressions cannot be planned.
+    pub fn plan(
+        pair: &Pair,
+        inputs: &[Arc<dyn ExecutionPlan>],
+        planner: &dyn PhysicalPlanner,
+        (session, context): (&dyn Session, &PhysicalPlanningContext),
+    ) -> Result<Self> {
+        let [left, right] = inputs else { return internal_err!("a join by time has two inputs") };
+        let of_left = |expr| planner.create_physical_expr(expr, pair.left.schema(), session, context);
+        let of_right = |expr| planner.create_physical_expr(expr, pair.right.schema(), session, context);
+        let left = Side {
+            input: left.clone(),
+            time: of_left(&pair.times.0)?,
+            keys: pair.keys.iter().map(|(key, _)| of_left(key)).collect::<Result<_>>()?,
+            ties: pair.ties.0.iter().map(of_left).collect::<Result<_>>()?,
+        };
+        let right = Side {
+            input: right.clone(),
+            time: of_right(&pair.times.1)?,
+            keys: pair.keys.iter().map(|(_, key)| of_right(key)).collect::<Result<_>>()?,
+            ties: pair.ties.1.iter().map(of_right).collect::<Result<_>>()?,
+        };
+        Ok(Self([left, right]))
+    }
+
+    pub fn inputs(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.0.iter().map(|side| &side.input).collect()
+    }
+
+    /// The same sides with other inputs.
+    pub fn with_inputs(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Self {
+        let mut sides = self.clone();
+        sides.0.iter_mut().zip(inputs).for_each(|(side, input)| side.input = input);
+        sides
+    }
+
+    /// The orders in which they are to be read.
+    pub fn orders(&self) -> [Option<OrderingRequirements>; 2] {
+        let required = |side: &Side| Some(OrderingRequirements::new(LexRequirement::from(side.order()?)));
+        [required(&self.0[0]), required(&self.0[1])]
+    }
+
+    /// Which of their orders are stated to be those of the result.
+    pub fn kept_orders(&self) -> Vec<bool> {
+        // Otherwise DataFusion replaces the order that is required of the left side by one that is required of the result.
+        vec![self.0[0].ties.is_empty(), false]
+    }
+
+    /// Calls `f` with the expressions until it stops.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn visit(
+        &self,
+        f: &mut dyn FnMut(&PhysicalExprRef) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for expr in self.0.iter().flat_map(Side::exprs) {
+            if f(expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+/// What is compared.
+impl fmt::Display for Sides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [left, right] = &self.0;
+        let keys = left.keys.iter().zip(&right.keys).map(|(left, right)| format!("{left} = {right}"));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        write!(f, "times=({}, {}), keys=[{keys}]", left.time, right.time)
+    }
+}
+
+/// The properties of a join whose rows come in one partition, as they are joined.
+pub(super) fn properties_of(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
+    let partitioning = Partitioning::UnknownPartitioning(1);
+    let (emission, bounded) = (EmissionType::Incremental, Boundedness::Bounded);
+    Arc::new(PlanProperties::new(equivalence, partitioning, emission, bounded))
 }
 
 /// What a join does with the rows of its sides.

@@ -3,9 +3,11 @@
 use super::ROWS_MAX;
 use super::node::{Filling, GapFill};
 use super::series::{Series, too_many};
+use crate::batches::{Batches, stream_of};
 use crate::time::grid::Grid;
 use crate::time::time_bucket::grid_of;
 use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::{SortOptions, concat_batches};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
@@ -24,12 +26,11 @@ use datafusion::physical_expr::{
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
@@ -156,15 +157,9 @@ impl ExecutionPlan for GapFillExec {
             filling: self.filling.clone(),
             schema: self.schema.clone(),
             reservation,
+            rows_max,
         };
-        let batches = stream::try_unfold((state, metrics), move |(mut state, metrics)| async move {
-            let next = state.next(rows_max).await?;
-            Ok(next.map(|batch| {
-                metrics.record_output(batch.num_rows());
-                (batch, (state, metrics))
-            }))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches)))
+        Ok(stream_of(state, self.schema.clone(), metrics))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -180,10 +175,12 @@ struct State {
     filling: Filling,
     schema: SchemaRef,
     reservation: MemoryReservation,
+    /// Rows of a batch.
+    rows_max: usize,
 }
 
-impl State {
-    async fn next(&mut self, rows_max: usize) -> Result<Option<datafusion::arrow::array::RecordBatch>> {
+impl Batches for State {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some((mut input, buckets)) = self.input.take() {
             let (schema, mut groups, mut rows) = (input.schema(), Vec::new(), 0);
             while let Some(batch) = input.next().await.transpose()? {
@@ -201,7 +198,7 @@ impl State {
             self.series = Some(Series::new(groups, buckets, &self.filling, &self.schema)?);
         }
         match &mut self.series {
-            Some(series) => series.next(rows_max),
+            Some(series) => series.next(self.rows_max),
             None => Ok(None),
         }
     }

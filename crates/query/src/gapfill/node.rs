@@ -6,7 +6,6 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// What a bucket without a value has.
@@ -43,7 +42,7 @@ pub(crate) struct Filling {
 }
 
 /// Gap filling.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GapFill {
     pub input: Arc<LogicalPlan>,
     pub filling: Filling,
@@ -77,13 +76,6 @@ impl GapFill {
 /// Whether a column counts: of no rows that is 0, and never null.
 pub(super) fn is_count(field: &Field) -> bool {
     !field.is_nullable() && matches!(field.data_type(), DataType::Int64 | DataType::UInt64)
-}
-
-impl Hash for GapFill {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.input.hash(state);
-        self.filling.hash(state);
-    }
 }
 
 impl PartialOrd for GapFill {

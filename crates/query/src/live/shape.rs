@@ -128,9 +128,9 @@ fn check_join(join: &AsOf) -> Result<(), Error> {
         let instead = "add one to its condition: t.time - q.time <= INTERVAL '1 hour'";
         return Err(refused("an as-of join without a tolerance", instead));
     }
-    let (left, right) = &join.times;
+    let (left, right) = &join.pair.times;
     let is_time = |expr: &Expr, side| matches!(expr, Expr::Column(column) if is_time(side, column));
-    if is_time(left, &join.left) && is_time(right, &join.right) {
+    if is_time(left, &join.pair.left) && is_time(right, &join.pair.right) {
         return Ok(());
     }
     Err(refused("an as-of join by other columns than time", "join by the column time of the streams"))
@@ -181,7 +181,7 @@ fn is_time(plan: &LogicalPlan, column: &Column) -> bool {
             unnest.input.schema().has_column(column) && is_time(&unnest.input, column)
         }
         LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<AsOf>() {
-            Some(join) => join.left.schema().has_column(column) && is_time(&join.left, column),
+            Some(join) => join.pair.left.schema().has_column(column) && is_time(&join.pair.left, column),
             None => false,
         },
         _ => false,

@@ -78,8 +78,8 @@ fn within(plan: LogicalPlan, from: i64, to: i64) -> datafusion::error::Result<Lo
         && let Some(join) = extension.node.as_any().downcast_ref::<AsOf>()
     {
         let earlier = from.saturating_sub(join.matching.tolerance.unwrap_or(i64::MAX));
-        let left = within((*join.left).clone(), from, to)?;
-        let right = within((*join.right).clone(), earlier, to)?;
+        let left = within((*join.pair.left).clone(), from, to)?;
+        let right = within((*join.pair.right).clone(), earlier, to)?;
         return Ok(LogicalPlan::Extension(Extension { node: Arc::new(join.of(left, right)?) }));
     }
     let limited = plan.map_children(|input| within(input, from, to).map(Transformed::yes))?;

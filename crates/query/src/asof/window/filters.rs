@@ -18,5 +18,5 @@ pub(in crate::asof) fn for_right(join: &Around, op: Operator, constant: &Expr) -
     };
     let moved = ScalarValue::TimestampNanosecond(Some(time.saturating_add(by)), zone.clone());
     let moved = Box::new(Expr::Literal(moved, metadata.clone()));
-    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(join.times.1.clone()), op, moved)))
+    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(join.pair.times.1.clone()), op, moved)))
 }

@@ -1,5 +1,6 @@
 //! Window joins and markouts as a logical operator.
 
+use crate::asof::pair::Pair;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::Result;
@@ -7,7 +8,6 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogi
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The rows of the right side that belong to a row of the left side, by how much later they are: both bounds included.
@@ -29,16 +29,9 @@ pub(super) enum Outcome {
 }
 
 /// A window join or a markout.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in super::super) struct Around {
-    pub left: Arc<LogicalPlan>,
-    pub right: Arc<LogicalPlan>,
-    /// What must be equal.
-    pub keys: Vec<(Expr, Expr)>,
-    /// The times, of the same type.
-    pub times: (Expr, Expr),
-    /// What orders rows of the same time, of each side.
-    pub ties: (Vec<Expr>, Vec<Expr>),
+    pub pair: Pair,
     pub(super) window: Window,
     pub(super) outcome: Outcome,
     schema: DFSchemaRef,
@@ -47,13 +40,8 @@ pub(in super::super) struct Around {
 impl Around {
     /// # Errors
     /// When an aggregate has no type, or columns have the same qualified name.
-    pub(super) fn new(
-        (left, right): (LogicalPlan, LogicalPlan),
-        keys: Vec<(Expr, Expr)>,
-        times: (Expr, Expr),
-        ties: (Vec<Expr>, Vec<Expr>),
-        (window, outcome): (Window, Outcome),
-    ) -> Result<Self> {
+    pub(super) fn new(pair: Pair, (window, outcome): (Window, Outcome)) -> Result<Self> {
+        let (left, right) = (&pair.left, &pair.right);
         let owned = |(table, field): (Option<&TableReference>, &Arc<Field>)| (table.cloned(), field.clone());
         let mut fields: Vec<_> = left.schema().iter().map(owned).collect();
         match &outcome {
@@ -72,8 +60,7 @@ impl Around {
             }
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, HashMap::new())?);
-        let (left, right) = (Arc::new(left), Arc::new(right));
-        Ok(Self { left, right, keys, times, ties, window, outcome, schema })
+        Ok(Self { pair, window, outcome, schema })
     }
 
     /// The same join of other sides.
@@ -81,8 +68,7 @@ impl Around {
     /// # Errors
     /// As [`Around::new`].
     pub fn of(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
-        let of_window = (self.window, self.outcome.clone());
-        Self::new((left, right), self.keys.clone(), self.times.clone(), self.ties.clone(), of_window)
+        Self::new(self.pair.of(left, right), (self.window, self.outcome.clone()))
     }
 
     /// What is done, for plans.
@@ -102,18 +88,6 @@ impl Around {
     }
 }
 
-impl Hash for Around {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.left.hash(state);
-        self.right.hash(state);
-        self.keys.hash(state);
-        self.times.hash(state);
-        self.ties.hash(state);
-        self.window.hash(state);
-        self.outcome.hash(state);
-    }
-}
-
 impl PartialOrd for Around {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other { Some(Ordering::Equal) } else { None }
@@ -129,7 +103,7 @@ impl UserDefinedLogicalNodeCore for Around {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.left, &self.right]
+        vec![&self.pair.left, &self.pair.right]
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -137,9 +111,7 @@ impl UserDefinedLogicalNodeCore for Around {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        let mut exprs = vec![self.times.0.clone(), self.times.1.clone()];
-        exprs.extend(self.keys.iter().flat_map(|(left, right)| [left.clone(), right.clone()]));
-        exprs.extend(self.ties.0.iter().chain(&self.ties.1).cloned());
+        let mut exprs = self.pair.exprs();
         if let Outcome::Aggregates(aggregates) = &self.outcome {
             exprs.extend(aggregates.iter().cloned());
         }
@@ -147,10 +119,7 @@ impl UserDefinedLogicalNodeCore for Around {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name(), Self::describe(self.window, self.offsets()))?;
-        write!(f, ", times=({}, {})", self.times.0, self.times.1)?;
-        let keys: Vec<_> = self.keys.iter().map(|(left, right)| format!("{left} = {right}")).collect();
-        write!(f, ", keys=[{}]", keys.join(", "))?;
+        write!(f, "{}: {}, {}", self.name(), Self::describe(self.window, self.offsets()), self.pair)?;
         if let Outcome::Aggregates(aggregates) = &self.outcome {
             let names: Vec<_> = aggregates.iter().map(ToString::to_string).collect();
             write!(f, ", aggregates=[{}]", names.join(", "))?;
@@ -158,26 +127,18 @@ impl UserDefinedLogicalNodeCore for Around {
         Ok(())
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let mut exprs = exprs.into_iter();
-        let mut pair = || exprs.next().zip(exprs.next());
-        let (Some(times), Some(right), Some(left)) = (pair(), inputs.pop(), inputs.pop()) else {
-            return datafusion::common::internal_err!("a window join needs two times and two inputs");
-        };
-        let keys = std::iter::from_fn(pair).take(self.keys.len()).collect();
-        let ties = (
-            exprs.by_ref().take(self.ties.0.len()).collect(),
-            exprs.by_ref().take(self.ties.1.len()).collect(),
-        );
+        let pair = self.pair.with(&mut exprs, inputs)?;
         let outcome = match &self.outcome {
             Outcome::Aggregates(_) => Outcome::Aggregates(exprs.collect()),
             offsets => offsets.clone(),
         };
-        Self::new((left, right), keys, times, ties, (self.window, outcome))
+        Self::new(pair, (self.window, outcome))
     }
 
     fn necessary_children_exprs(&self, columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let lefts = self.left.schema().fields().len();
+        let lefts = self.pair.left.schema().fields().len();
         let left = columns.iter().copied().filter(|column| *column < lefts).collect();
         let right = match self.outcome {
             Outcome::Aggregates(_) => Vec::new(),

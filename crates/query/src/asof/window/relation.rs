@@ -2,6 +2,7 @@
 
 use super::node::{Around, Outcome, Window};
 use super::syntax::{HORIZON, HORIZON_HELP, PREVAILING, WINDOW, WINDOW_HELP};
+use crate::asof::pair::Pair;
 use crate::asof::relation::{Side, side};
 use crate::asof::relation::{check_times, common, conjuncts, constant, in_units, keys_of, shift, wrong};
 use crate::asof::ties;
@@ -72,7 +73,8 @@ pub(in crate::asof) fn plan(
     let times = common(times.0, times.1, sides)?;
     check_times(&times.0.get_type(sides.0)?)?;
     let ties = (ties::of(&left, &times.0)?, ties::of(&right, &times.1)?);
-    let node = Arc::new(Around::new((left, right), keys, times, ties, (window, outcome))?);
+    let pair = Pair { left: Arc::new(left), right: Arc::new(right), keys, times, ties };
+    let node = Arc::new(Around::new(pair, (window, outcome))?);
     Ok(LogicalPlan::Extension(Extension { node }))
 }
 

@@ -11,6 +11,7 @@ use crate::asof::input::{Input, Rows as Batch};
 use crate::asof::keys::{Keys, NONE};
 use crate::asof::output::{nothing_of, types_of};
 use crate::asof::sides::Side;
+use crate::batches::Batches;
 use datafusion::arrow::array::{
     Array, ArrayRef, IntervalMonthDayNanoArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
@@ -132,30 +133,6 @@ impl Rows {
             reached: Some(i64::MIN),
             memory,
         })
-    }
-
-    /// The next batch; `None`: that was all.
-    ///
-    /// # Errors
-    /// Those of the inputs and the aggregates; when there is no memory.
-    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let (rows, start) = match self.rows.take() {
-            Some(rows) => rows,
-            None => match self.left.next(&mut self.keys).await? {
-                Some(rows) => (rows, 0),
-                None => return Ok(None),
-            },
-        };
-        self.queues.resize_with(self.keys.len(), Queue::default);
-        let count = rows.batch.num_rows();
-        let (batch, end) = match self.finish.clone() {
-            Finish::Aggregates(aggregates) => (self.aggregated(&rows, &aggregates).await?, count),
-            Finish::Offsets(offsets) => self.at_offsets(&rows, start, &offsets).await?,
-        };
-        if end < count {
-            self.rows = Some((rows, end));
-        }
-        Ok(Some(batch))
     }
 
     /// All rows of a batch of the left side, with aggregates of their windows.
@@ -343,6 +320,28 @@ impl Rows {
 
     fn columns(&self) -> Vec<&[ArrayRef]> {
         self.held.iter().map(|held| &held.columns[..]).collect()
+    }
+}
+
+impl Batches for Rows {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let (rows, start) = match self.rows.take() {
+            Some(rows) => rows,
+            None => match self.left.next(&mut self.keys).await? {
+                Some(rows) => (rows, 0),
+                None => return Ok(None),
+            },
+        };
+        self.queues.resize_with(self.keys.len(), Queue::default);
+        let count = rows.batch.num_rows();
+        let (batch, end) = match self.finish.clone() {
+            Finish::Aggregates(aggregates) => (self.aggregated(&rows, &aggregates).await?, count),
+            Finish::Offsets(offsets) => self.at_offsets(&rows, start, &offsets).await?,
+        };
+        if end < count {
+            self.rows = Some((rows, end));
+        }
+        Ok(Some(batch))
     }
 }
 

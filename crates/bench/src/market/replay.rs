@@ -13,7 +13,7 @@ use tapedb_market::Package;
 use tapedb_replay::{Control, Player, ReplayError, ReplayHash, Report as Replayed, Speed, TopicSink};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui};
-use tapedb_topic::{Folder, Subscriber, Topic, TopicOptions};
+use tapedb_topic::{Folder, Subscriber, Topic, TopicOptions, Waiting};
 
 /// Times between two messages of the paced replay: at least, and how much more at most. One of eight is at the time before.
 const STEP_NS: (i64, u64) = (20_000, 2_000_000);
@@ -138,7 +138,8 @@ fn replay(case: &str, input: &Input, db: &Database, speed: Speed) -> Result<(f64
     let removed = Removed(Folder::shared(), format!("bench-replay-{}", std::process::id()));
     let schema = input.stream.schema();
     let topic = Topic::create(&removed.0, &removed.1, schema, &TopicOptions::default())?;
-    let subscriber = topic.subscriber().open()?;
+    // It does not have to be woken: that would cost the replay a system call for each message.
+    let subscriber = topic.subscriber().waiting(Waiting::BackOff).open()?;
     let mut sink = TopicSink::new(&topic, std::slice::from_ref(&input.stream)).map_err(failure)?;
     let player = Player::new(db.cursor([input.stream.name()])?.open()?, speed, Control::default());
     let is_over = AtomicBool::new(false);

@@ -16,6 +16,7 @@ mod slt;
 mod snapshot;
 mod support;
 mod tables;
+mod upstream;
 mod values;
 mod views;
 mod window;

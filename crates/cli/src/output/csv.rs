@@ -5,13 +5,14 @@
 //! same name are shared. Each item of the first array is a row: all other columns repeat; an empty array
 //! gives one row. Deeper records and further arrays are JSON in one column.
 
+use super::head::Head;
 use super::value::write_plain;
 use tapedb_codec::dynamic::{Layouts, RecordRef, TypeLayout, ValueRef};
-use tapedb_engine::{Message, Stream};
+use tapedb_engine::Stream;
 use tapedb_terminal::Failure;
 
 /// Prints rows of comma-separated values, quoted as in RFC 4180.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CsvWriter {
     several: bool,
     groups: Vec<Group>,
@@ -22,7 +23,7 @@ pub struct CsvWriter {
 }
 
 /// The columns of one field.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Group {
     /// One column.
     Plain(String),
@@ -30,7 +31,7 @@ enum Group {
     Nested(Nested),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Nested {
     /// Name of the column with the record type, if there are several.
     tag: Option<String>,
@@ -87,32 +88,26 @@ impl CsvWriter {
     }
 
     /// Appends the rows of one message.
-    pub fn write(&mut self, message: &Message<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    pub fn write(&mut self, head: Head<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
         let items = self.exploded.map(|field| record.at(field));
         match items {
             Some(ValueRef::Array(items)) if !items.is_empty() => {
                 for item in items.iter() {
-                    self.write_row(message, record, item, out);
+                    self.write_row(head, record, item, out);
                 }
             }
-            _ => self.write_row(message, record, ValueRef::Null, out),
+            _ => self.write_row(head, record, ValueRef::Null, out),
         }
     }
 
-    fn write_row(
-        &mut self,
-        message: &Message<'_>,
-        record: RecordRef<'_>,
-        item: ValueRef<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn write_row(&mut self, head: Head<'_>, record: RecordRef<'_>, item: ValueRef<'_>, out: &mut Vec<u8>) {
         if self.several {
-            write_cell(message.stream_name().as_bytes(), out);
+            write_cell(head.stream.as_bytes(), out);
             out.push(b',');
         }
-        message.time().write_to(out);
+        head.time.write_to(out);
         out.push(b',');
-        write_cell(message.symbol().as_bytes(), out);
+        write_cell(head.symbol.as_bytes(), out);
         out.push(b',');
         write_cell(record.layout().name.as_bytes(), out);
         for (i, group) in self.groups.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! Canonical JSON, one object per line.
 
+use super::head::Head;
 use super::value::write_quoted;
 use tapedb_codec::dynamic::RecordRef;
-use tapedb_engine::Message;
 
 /// Prints JSON lines.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct JsonWriter {
     /// Whether each object begins with `"$stream"`.
     pub several: bool,
@@ -13,13 +13,13 @@ pub struct JsonWriter {
 
 impl JsonWriter {
     /// Appends one line.
-    pub fn write(&self, message: &Message<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, head: Head<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
         if self.several {
             out.extend_from_slice(b"{\"$stream\":");
-            write_quoted(message.stream_name(), out);
+            write_quoted(head.stream, out);
         }
         let start = out.len();
-        record.write_message_json(message.symbol(), message.time(), out);
+        record.write_message_json(head.symbol, head.time, out);
         if self.several {
             // The object continues where the stream ended.
             out[start] = b',';

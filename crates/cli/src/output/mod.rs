@@ -1,19 +1,25 @@
-//! The formats in which messages are printed.
+//! Prints messages in any of the formats.
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
 mod counter;
 mod csv;
+mod format;
+mod head;
 mod json;
+mod lines;
+mod pipeline;
 mod text;
 mod value;
 
-use clap::ValueEnum;
 pub use counter::{Counter, Totals};
-use std::fmt;
+pub use format::Format;
+use head::Head;
+use lines::Lines;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 use tapedb_codec::dynamic::RecordRef;
 use tapedb_engine::{Cursor, Message, Stream};
 use tapedb_schema::Timestamp;
@@ -21,6 +27,12 @@ use tapedb_terminal::{Failure, Ui};
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that a pipe at standard output holds: the most that Linux gives without privileges.
+const PIPE_BYTES: usize = 1 << 20;
+/// Messages that one thread copies before others join it.
+const ALONE_MAX: u64 = 16 << 10;
+/// Threads that make lines: more of them would wait for the one that reads.
+const THREADS_MAX: usize = 8;
 /// Messages between two checks for Ctrl-C.
 const INTERRUPT_CHECK_INTERVAL: u64 = 4096;
 /// Damaged locations that are reported one by one; the others are counted.
@@ -28,61 +40,11 @@ const DAMAGE_REPORTED_MAX: u64 = 20;
 /// Damaged locations after which reading stops.
 const DAMAGE_MAX: u64 = 100_000;
 
-/// How messages are printed.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// A line for people: time, symbol, type, fields
-    Text,
-    /// A canonical JSON object per line; "$stream" comes first when several streams are read
-    Json,
-    /// Columns of one record type; one row for each item of its array
-    Csv,
-    /// An Arrow IPC stream of one record type, for example for Polars or pyarrow; only of `tapedb read`
-    #[value(hide = cfg!(not(feature = "arrow")))]
-    Arrow,
-    /// Nothing: validate, count and checksum
-    None,
-}
-
-impl Format {
-    /// The format chosen by the command's own option or by `--json`.
-    pub fn chosen(own: Option<Self>, ui: &Ui) -> Self {
-        own.unwrap_or(if ui.json() { Self::Json } else { Self::Text })
-    }
-
-    /// The format that a file's extension implies.
-    pub fn of_name(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "json" | "jsonl" | "ndjson" => Some(Self::Json),
-            "txt" => Some(Self::Text),
-            "arrow" | "arrows" => Some(Self::Arrow),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text => "text",
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Arrow => "arrow",
-            Self::None => "none",
-        })
-    }
-}
-
 /// Encodes messages in one format.
 #[derive(Debug)]
 pub enum Writer {
-    /// See [`Format::Text`].
-    Text(text::TextWriter),
-    /// See [`Format::Json`].
-    Json(json::JsonWriter),
-    /// See [`Format::Csv`].
-    Csv(Box<csv::CsvWriter>),
+    /// One line or several for each message.
+    Lines(Lines),
     /// See [`Format::None`].
     None(Box<Counter>),
 }
@@ -93,22 +55,27 @@ impl Writer {
     /// # Errors
     /// When the format cannot hold the streams together.
     pub fn new(format: Format, streams: &[Stream], types: &[String]) -> Result<Self, Failure> {
-        let several = streams.len() > 1;
         Ok(match format {
-            Format::Text => Self::Text(text::TextWriter { several }),
-            Format::Json => Self::Json(json::JsonWriter { several }),
-            Format::Csv => Self::Csv(Box::new(csv::CsvWriter::new(streams, types)?)),
             Format::Arrow => {
                 return Err(Failure::usage("arrow is a format of `tapedb read` only; use another one"));
             }
             Format::None => Self::None(Box::default()),
+            _ => Self::Lines(Lines::new(format, streams, types)?),
         })
     }
 
     /// Appends the lines before the first message.
     pub fn header(&self, out: &mut Vec<u8>) {
-        if let Self::Csv(csv) = self {
-            csv.header(out);
+        if let Self::Lines(lines) = self {
+            lines.header(out);
+        }
+    }
+
+    /// What makes its lines, unless it only counts.
+    fn lines(&self) -> Option<&Lines> {
+        match self {
+            Self::Lines(lines) => Some(lines),
+            Self::None(_) => None,
         }
     }
 
@@ -121,9 +88,7 @@ impl Writer {
         // Validated before any byte is printed.
         let record = message.record()?;
         match self {
-            Self::Text(text) => text.write(message, record, out),
-            Self::Json(json) => json.write(message, record, out),
-            Self::Csv(csv) => csv.write(message, record, out),
+            Self::Lines(lines) => lines.write(Head::of(message), record, out),
             Self::None(counter) => counter.add(message),
         }
         Ok(())
@@ -161,6 +126,14 @@ impl Output {
         Ok(Self { buffer: Vec::new(), file: Some((file, path.into())) })
     }
 
+    /// Lets a pipe at standard output hold more, so that its reader has work while lines are made. Without a pipe, or where the system
+    /// refuses, nothing changes.
+    fn widen_pipe(&self) {
+        if self.file.is_none() {
+            let _ = rustix::pipe::fcntl_setpipe_size(io::stdout(), PIPE_BYTES);
+        }
+    }
+
     /// Writes the buffer if it is full.
     #[inline]
     pub fn drain(&mut self) -> Result<(), Failure> {
@@ -186,7 +159,8 @@ impl Output {
     }
 }
 
-/// Copies messages from a cursor to the output until history ends or `limit` is reached.
+/// Copies messages from a cursor to the output until history ends or `limit` is reached. Where there are many and processors are at hand,
+/// several threads make the lines.
 pub fn copy(
     cursor: &mut Cursor,
     writer: &mut Writer,
@@ -195,6 +169,30 @@ pub fn copy(
     ui: &Ui,
 ) -> Result<(), Failure> {
     let mut damage = Damage::default();
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let alone = if threads > 1 && writer.lines().is_some() { limit.min(ALONE_MAX) } else { limit };
+    let copied = copy_alone(cursor, writer, alone, out, &mut damage, ui);
+    out.flush()?;
+    let copied = copied?;
+    match writer.lines() {
+        Some(lines) if copied == alone && alone < limit => {
+            pipeline::copy(cursor, lines, threads, limit - copied, out, &mut damage, ui)?;
+        }
+        _ => {}
+    }
+    ui.check_interrupt()?;
+    damage.finish()
+}
+
+/// Copies in this thread; the number of messages.
+fn copy_alone(
+    cursor: &mut Cursor,
+    writer: &mut Writer,
+    limit: u64,
+    out: &mut Output,
+    damage: &mut Damage,
+    ui: &Ui,
+) -> Result<u64, Failure> {
     let mut messages = 0;
     while messages < limit {
         let written = match cursor.next() {
@@ -211,9 +209,7 @@ pub fn copy(
             break;
         }
     }
-    out.flush()?;
-    ui.check_interrupt()?;
-    damage.finish()
+    Ok(messages)
 }
 
 /// Damage found while reading. It is reported and skipped, and fails the command at its end.

@@ -1,12 +1,12 @@
 //! A line of text: time, symbol, type, then `field=value`; arrays in `[]`, records in `{}`, nulls left out.
 
+use super::head::Head;
 use super::value::{write_plain, write_quoted};
 use tapedb_codec::dynamic::{RecordRef, ValueRef};
-use tapedb_engine::Message;
 use tapedb_schema::Timestamp;
 
 /// Prints lines of text.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct TextWriter {
     /// Whether each line begins with the stream.
     pub several: bool,
@@ -14,12 +14,12 @@ pub struct TextWriter {
 
 impl TextWriter {
     /// Appends one line.
-    pub fn write(&self, message: &Message<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, head: Head<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
         if self.several {
-            write_word(message.stream_name(), out);
+            write_word(head.stream, out);
             out.push(b' ');
         }
-        write_line(message.time(), message.symbol(), record, out);
+        write_line(head.time, head.symbol, record, out);
     }
 }
 

@@ -73,7 +73,7 @@ fn lines_are_those_of_a_read_in_every_format() {
         let replayed = place.run(&format!("replay a b --speed 10x --output {output}"));
         assert_eq!(replayed.code, 0, "{}", replayed.err);
         assert_eq!(replayed.out, place.run(&format!("read a b --output {output}")).good());
-        assert!(replayed.err.starts_with("replayed 4,000 messages in 0.0"), "{}", replayed.err);
+        assert!(replayed.err.starts_with("replayed 4,000 messages in "), "{}", replayed.err);
         assert!(
             replayed.err.contains(", hash ") && replayed.err.contains("; late by p50 "),
             "{}",

@@ -62,15 +62,17 @@ fn delays_are_measured_from_when_messages_are_due() {
     let player = Player::new(place.cursor(), Speed::Times(1.0), Control::default());
     thread::scope(|scope| {
         let running = scope.spawn(move || player.run(&mut numbers).unwrap());
-        // All are due after 600 ms; none is taken before.
+        // The clock begins with the first one. All are due 600 ms later; none is taken before.
+        leave.send(()).unwrap();
+        assert_eq!(received.recv().unwrap(), 0);
         thread::sleep(Duration::from_millis(800));
-        (0..MESSAGES).for_each(|_| leave.send(()).unwrap());
-        (0..MESSAGES).for_each(|number| assert_eq!(received.recv().unwrap(), number));
+        (1..MESSAGES).for_each(|_| leave.send(()).unwrap());
+        (1..MESSAGES).for_each(|number| assert_eq!(received.recv().unwrap(), number));
         let late = running.join().unwrap().late;
-        // From 800 ms for the first one down to 200 for the last.
-        assert!(late.len() == MESSAGES as u64 && late.min() >= 150_000_000, "{}", late.min());
-        let median = late.value_at_quantile(0.5);
-        assert!(median >= 400_000_000 && late.max() > median + 250_000_000, "{median} {}", late.max());
+        // From 800 ms for the second one down to 200 for the last, and more on a busy machine.
+        assert_eq!(late.len(), MESSAGES as u64);
+        let quantiles = [0.01, 0.5, 1.0].map(|quantile| late.value_at_quantile(quantile) / 1_000_000);
+        assert!(quantiles[0] >= 195 && quantiles[1] >= 490 && quantiles[2] >= 790, "{quantiles:?} ms");
     });
 }
 
@@ -141,10 +143,10 @@ fn a_seek_at_full_speed_and_then_a_speed_go_on_from_the_seek() {
         let first = next();
         let from = if first == 300 { 10 } else { first + 1 };
         assert!([10, 11].contains(&from), "{first}");
-        // From 10 to 210 it takes its time: the clock did not go on from 300.
+        // From 10 to 210 it takes its 200 ms, of which some may be over: the clock did not go on from 300.
         let began = Instant::now();
         (from..=210).for_each(|number| assert_eq!(next(), number));
-        assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
+        assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
         control.stop_now();
         let _ = leave.send(());
         running.join().unwrap();

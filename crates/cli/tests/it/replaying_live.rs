@@ -90,7 +90,7 @@ fn a_signal_ends_a_replay_wherever_it_waits() {
     for line in ["--speed 0.000001x", "--speed pause --control", "--speed 0.000001x --into copy --control"] {
         let mut command = place.command(&format!("replay a {line} --json"));
         let mut child = place.start(command.stdin(Stdio::piped()));
-        // It has begun by then, also on a busy machine.
+        // Also on a busy machine it has begun after that.
         sleep(Duration::from_secs(2));
         assert!(child.try_wait().unwrap().is_none(), "{line}: it has ended by itself");
         signal(&child, "INT");

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use tapedb_access::{AccessLimits, ConfigError};
 
 /// Port of the protocol.
 pub const PORT: u16 = 7847;
@@ -179,37 +180,34 @@ impl Default for Config {
 
 impl Default for Limits {
     fn default() -> Self {
+        let access = AccessLimits::default();
         Self {
             connections_max: 1000,
-            connections_per_user_max: 1000,
+            connections_per_user_max: access.connections_per_user_max,
             handshakes_max: 256,
             handshakes_per_address_max: 64,
             handshake_ms_max: 10_000,
-            login_failures_max: 5,
-            login_failure_ms: 10_000,
+            login_failures_max: access.login_failures_max,
+            login_failure_ms: access.login_failure_ms,
             heartbeat_ms: 5_000,
             frame_bytes_max: 17 << 20,
             channels_max: 4096,
-            watches_per_user_max: 16_384,
+            watches_per_user_max: access.watches_per_user_max,
             files_max: 1024,
-            queries_per_user_max: 16,
+            queries_per_user_max: access.queries_per_user_max,
             query_bytes_max: 1 << 30,
-            query_bytes_per_user_max: 512 << 20,
+            query_bytes_per_user_max: access.query_bytes_per_user_max,
             query_disk_bytes_max: 16 << 30,
-            query_ms_max: 0,
-            query_rows_max: 0,
+            query_ms_max: access.query_ms_max,
+            query_rows_max: access.query_rows_max,
             outbox_bytes_max: 1 << 20,
-            bytes_per_second_max: 0,
+            bytes_per_second_max: access.bytes_per_second_max,
             lag_bytes_max: 0,
-            audit_bytes_max: 16 << 20,
-            audit_files_max: 9,
+            audit_bytes_max: access.audit_bytes_max,
+            audit_files_max: access.audit_files_max,
         }
     }
 }
-
-/// What is wrong with a configuration, and how to fix it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError(pub(crate) String);
 
 impl Config {
     /// Reads a configuration from TOML.
@@ -275,6 +273,23 @@ const FRAME_BYTES_MIN: usize = 1 << 20;
 const FRAME_BYTES_MAX: usize = 17 << 20;
 
 impl Limits {
+    /// Those of users and of the audit log.
+    pub fn access(&self) -> AccessLimits {
+        AccessLimits {
+            connections_per_user_max: self.connections_per_user_max,
+            watches_per_user_max: self.watches_per_user_max,
+            queries_per_user_max: self.queries_per_user_max,
+            query_bytes_per_user_max: self.query_bytes_per_user_max,
+            query_ms_max: self.query_ms_max,
+            query_rows_max: self.query_rows_max,
+            bytes_per_second_max: self.bytes_per_second_max,
+            login_failures_max: self.login_failures_max,
+            login_failure_ms: self.login_failure_ms,
+            audit_bytes_max: self.audit_bytes_max,
+            audit_files_max: self.audit_files_max,
+        }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let least = [
             ("connections_max", self.connections_max as u64, 1),
@@ -312,14 +327,6 @@ impl Limits {
 fn refuse<T>(what: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(what.into()))
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// An address to listen on, or none: `127.0.0.1:7847`, `[::1]:7847`, `localhost:7847` or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,6 @@ use crate::convert;
 use crate::handle::ConnectionHandle;
 use crate::handshakes::HandshakePermit;
 use crate::log_limit::FailureKind;
-use crate::login::{Credentials, Identity, Refusal};
-use crate::quota::Permit;
 use crate::session::Session;
 use crate::state::ServerState;
 use mio::{Events, Poll, Token};
@@ -20,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_access::{Credentials, Identity, Permit, Refusal};
 use tapedb_wire::{
     Decoder, Due, FRAME_HEADER_BYTES, Frame, Heartbeat, Login, Opening, ServerSession, ToClient, ToServer,
     WireError,
@@ -80,7 +79,7 @@ enum Phase {
     /// Not authenticated; the permit is one of those for unauthenticated connections.
     Hello { preface: bool, _permit: HandshakePermit },
     /// Authenticated; the permit is one of the user's.
-    Authenticated { session: Box<Session>, quota: Arc<crate::quota::UserQuota>, _permit: Permit },
+    Authenticated { session: Box<Session>, quota: Arc<tapedb_access::UserQuota>, _permit: Permit },
 }
 
 /// Why a connection ends.
@@ -432,7 +431,7 @@ impl Connection {
         let _ = self.handle.user.set(user.name.clone());
         // Truncated: the client controls the text.
         let _ = self.handle.program.set(program.chars().take(PROGRAM_LETTERS_MAX).collect());
-        let Some((quota, permit)) = self.server.quotas.open(&user, &self.server.config.limits) else {
+        let Some((quota, permit)) = self.server.quotas.open(&user, &self.server.access) else {
             let why = format!("user {:?} has reached the limit of connections; close some", user.name);
             return Err(End::Refused { kind: FailureKind::Full, why });
         };

@@ -2,10 +2,10 @@
 //! machine do not block other machines.
 
 use crate::config::Limits;
-use crate::throttle::network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tapedb_access::network;
 
 /// Permits for unauthenticated connections.
 #[derive(Debug, Default)]

@@ -2,8 +2,6 @@
 //! operations that `tapedb_engine` gives to the program that has a database open. `docs/SERVER.md` describes its
 //! operation.
 
-mod audit;
-mod authentication;
 mod coalesce;
 mod component;
 mod config;
@@ -15,18 +13,13 @@ mod histogram;
 mod http;
 mod load;
 mod log_limit;
-mod login;
 mod metrics;
 mod metrics_page;
 mod pages;
-mod pattern;
 mod process;
 mod producers;
 mod query;
-mod quota;
-mod redact;
 mod rewrites;
-mod secret;
 mod send_buffer;
 mod server;
 mod session;
@@ -34,16 +27,13 @@ mod snapshot;
 mod socket;
 mod state;
 mod status;
-mod throttle;
 mod tls;
 mod traffic;
-mod users;
 mod watch;
 
-pub use authentication::{AuthenticatedUser, Authenticator};
 pub use component::Component;
-pub use config::{Config, ConfigError, CopyTopic, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
+pub use config::{Config, CopyTopic, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
 pub use metrics_page::MetricsPage;
-pub use secret::{hash_password, hash_token, new_token};
 pub use server::{Addresses, Server, ServerError};
-pub use users::{ANONYMOUS, May, Right, Token, User, UserLimits, Users};
+// What functions of this crate take and give.
+pub use tapedb_access::{AuthenticatedUser, Authenticator, ConfigError};

@@ -9,13 +9,12 @@
 
 use crate::convert;
 use crate::metrics::Metrics;
-use crate::redact::redacted;
 use crate::traffic::TrafficCounter;
-use crate::users::User;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tapedb_access::{User, redacted};
 use tapedb_engine::{BatchLoader, Durability, Error, PendingBatch, Stream};
 use tapedb_wire::{ReceivedBatch, ServerSession, ToClient};
 

@@ -7,7 +7,7 @@
 //! database has. Always true: clients of two users have different producers (with a probability of 2^-64 of a
 //! collision), and no client can choose one, although readers see the existing ones.
 
-use crate::secret;
+use tapedb_access::{digest, random};
 use tapedb_engine::Database;
 
 /// Computes producer ids.
@@ -22,7 +22,7 @@ impl ProducerIds {
     /// # Errors
     /// A system without a random number generator.
     pub fn of(db: &Database) -> Result<Self, String> {
-        let new = secret::random()?;
+        let new = random()?;
         let key = db.secret(new).unwrap_or_else(|error| {
             tracing::warn!(%error, "batches in flight when this server ends may be stored twice");
             new
@@ -35,7 +35,7 @@ impl ProducerIds {
         if client == 0 {
             return 0;
         }
-        let digest = secret::digest(&[&self.key, user.as_bytes(), &client.to_le_bytes()]);
+        let digest = digest(&[&self.key, user.as_bytes(), &client.to_le_bytes()]);
         let (id, _) = digest.split_first_chunk().unwrap_or((&[1; 8], &[]));
         u64::from_le_bytes(*id).max(1)
     }

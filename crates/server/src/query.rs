@@ -4,18 +4,15 @@
 //! Always true: nothing is sent on a channel after its query has ended, which holds `is_over` while it sends; a query that has ended by
 //! itself is in `ended` before the client learns of it, so that the client may use the channel again.
 
-use crate::config::Limits;
 use crate::convert;
 use crate::handle::ConnectionHandle;
-use crate::quota::{Permit, UserQuota};
-use crate::redact::redacted;
 use crate::state::ServerState;
-use crate::users::{May, User};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tapedb_access::{May, Permit, QueryLimits, User, UserQuota, redacted};
 use tapedb_engine::{Error, Query, QueryEngine, QueryFailure, QueryStep, QueryUser};
 use tapedb_wire::{Credit, FRAME_HEADER_BYTES, Rest, ToClient, frame_header};
 
@@ -222,7 +219,7 @@ impl RunningQuery {
 
     /// The query within the user's limits, and the user as the engine sees it.
     fn limited(self: &Arc<Self>, mut query: Query) -> (Query, QueryUser) {
-        let limits = QueryLimits::of(&self.user(), &self.server.config.limits);
+        let limits = QueryLimits::of(&self.user(), &self.server.access);
         query.time_limit = least(query.time_limit, limits.time);
         query.rows_max = least(query.rows_max, limits.rows);
         let this = Arc::downgrade(self);
@@ -288,24 +285,6 @@ impl RunningQuery {
 
     fn user(&self) -> Arc<User> {
         self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// The limits of a user's queries.
-struct QueryLimits {
-    time: Option<Duration>,
-    rows: Option<u64>,
-    memory_bytes: usize,
-}
-
-impl QueryLimits {
-    fn of(user: &User, limits: &Limits) -> Self {
-        let some = |own: Option<u64>, all: u64| Some(own.unwrap_or(all)).filter(|most| *most > 0);
-        Self {
-            time: some(user.limits.query_ms_max, limits.query_ms_max).map(Duration::from_millis),
-            rows: some(user.limits.query_rows_max, limits.query_rows_max),
-            memory_bytes: user.limits.query_bytes_max.unwrap_or(limits.query_bytes_per_user_max),
-        }
     }
 }
 

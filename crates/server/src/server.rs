@@ -1,17 +1,13 @@
 //! The server: opens the database, accepts connections, starts a thread for each, and shuts all of them down in order.
 
-use crate::audit::Audit;
-use crate::authentication::Authenticator;
 use crate::component::Component;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::connection::{Connection, SOCKET, WAKER, refusal_frame};
 use crate::handshakes::HandshakePermit;
 use crate::http::Http;
 use crate::log_limit::FailureKind;
-use crate::login::Logins;
 use crate::producers::ProducerIds;
 use crate::rewrites::IDLE_MAX;
-use crate::secret;
 use crate::send_buffer::SendBuffer;
 use crate::socket::{LocalSocket, Peer, Socket};
 use crate::state::ServerState;
@@ -29,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, fs};
+use tapedb_access::{AuditLog, Authenticator, ConfigError, Logins, random};
 use tapedb_engine::{Database, Error, QueryEngine};
 
 const TCP: Token = Token(10);
@@ -181,11 +178,11 @@ impl Server {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());
         }
         let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
-        let logins = Arc::new(Logins::new(config.users.clone(), &config.limits)?);
-        let audit = Audit::open(config.audit_log.as_deref(), &config.limits)
+        let logins = Arc::new(Logins::new(config.users.clone(), &config.limits.access())?);
+        let audit = AuditLog::open(config.audit_log.as_deref(), &config.limits.access())
             .map_err(system(format!("open the audit log {}", path_of(config.audit_log.as_deref()))))?;
         open_streams(&db)?;
-        let epoch = u64::from_le_bytes(secret::random().map_err(ConfigError)?);
+        let epoch = u64::from_le_bytes(random().map_err(ConfigError)?);
         let producers = ProducerIds::of(&db).map_err(ConfigError)?;
         let is_encrypted = encryption.is_some();
         let (acceptor, stop) = Acceptor::new(&config, encryption)?;

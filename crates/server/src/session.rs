@@ -10,13 +10,9 @@ use crate::config::DurabilityMin;
 use crate::convert;
 use crate::handle::ConnectionHandle;
 use crate::load::Loads;
-use crate::login::Identity;
 use crate::query::{self, Queries, QueryStart};
-use crate::quota::{Permit, UserQuota};
-use crate::redact::redacted;
 use crate::state::ServerState;
 use crate::traffic::Direction;
-use crate::users::May;
 use crate::watch::{Step, WatchDriver, WatchStart};
 use std::collections::HashMap;
 use std::io;
@@ -24,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_access::{Identity, May, Permit, UserQuota, redacted};
 use tapedb_codes::{command, outcome};
 use tapedb_engine::{
     Command, ConnectionError, Durability, Error, Invalid, NotFound, Outcome, Query, Replacement, Stale,
@@ -119,7 +116,7 @@ impl Session {
             return true;
         }
         let Some(identity) = self.server.logins.review(&self.identity) else { return false };
-        self.quota.update(&identity.user, &self.server.config.limits);
+        self.quota.update(&identity.user, &self.server.access);
         self.loads.update(&identity.user);
         self.queries.review(&identity.user);
         self.identity = identity;
@@ -377,7 +374,7 @@ impl Session {
             return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         let limits = &self.server.config.limits;
-        let Some(permit) = self.quota.watch(&self.identity.user, limits) else {
+        let Some(permit) = self.quota.watch(&self.identity.user, &self.server.access) else {
             let why = "the user has reached the limit of watches".to_string();
             return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));
         };
@@ -408,7 +405,7 @@ impl Session {
     fn query(&mut self, channel: u32, credit: u64, query: Query) -> RequestResult {
         let Some(engine) = self.server.query_engine.get().cloned() else { return Err(query::not_here()) };
         let user = self.identity.user.clone();
-        let Some(permit) = self.quota.query(&user, &self.server.config.limits) else {
+        let Some(permit) = self.quota.query(&user, &self.server.access) else {
             let why =
                 "the user has reached the limit of queries at once; wait until one has ended".to_string();
             return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));

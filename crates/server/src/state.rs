@@ -1,15 +1,12 @@
 //! State that all connections of a server share.
 
-use crate::audit::{Audit, Entry};
 use crate::component::Component;
 use crate::config::Config;
 use crate::handle::ConnectionHandle;
 use crate::handshakes::Handshakes;
 use crate::log_limit::{FailureKind, LogLimit};
-use crate::login::Logins;
 use crate::metrics::Metrics;
 use crate::producers::ProducerIds;
-use crate::quota::Quotas;
 use crate::rewrites::RewriteNumbers;
 use crate::send_buffer::SendBuffer;
 use crate::socket::Peer;
@@ -19,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tapedb_access::{AccessLimits, AuditEntry, AuditLog, Logins, Quotas};
 use tapedb_engine::{Database, QueryEngine};
 use tapedb_schema::Timestamp;
 
@@ -29,9 +27,11 @@ pub(crate) struct ServerState {
     pub db: Database,
     pub metrics: Metrics,
     pub traffic: Arc<TrafficCounters>,
-    pub audit: Audit,
+    pub audit: AuditLog,
     pub logins: Arc<Logins>,
     pub quotas: Quotas,
+    /// Limits of users.
+    pub access: AccessLimits,
     /// Random at each start: files and watches of another epoch do not exist any more.
     pub epoch: u64,
     pub producers: ProducerIds,
@@ -86,12 +86,13 @@ impl ServerState {
     pub fn new(
         config: Config,
         db: Database,
-        audit: Audit,
+        audit: AuditLog,
         logins: Arc<Logins>,
         epoch: u64,
         producers: ProducerIds,
     ) -> Self {
         Self {
+            access: config.limits.access(),
             config,
             db,
             producers,
@@ -177,7 +178,7 @@ impl ServerState {
     /// Writes an audit entry about a connection.
     pub fn audit(&self, handle: &ConnectionHandle, event: &str, stream: &str, what: &str) {
         let address = handle.peer.to_string();
-        self.audit.write(now(), Entry { event, user: handle.user(), address: &address, stream, what });
+        self.audit.write(now(), AuditEntry { event, user: handle.user(), address: &address, stream, what });
     }
 
     /// Logs a failed connection, unless the log limit is reached.

@@ -5,9 +5,9 @@ use crate::process::Process;
 use crate::snapshot::{ClientRow, Snapshot, StreamRow, Visibility};
 use crate::state::ServerState;
 use crate::traffic::Traffic;
-use crate::users::{May, User};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use tapedb_access::{May, User};
 
 /// A limit that is used to this share is a warning.
 const NEARLY: f64 = 0.9;

@@ -1,11 +1,12 @@
 //! TLS 1.3 with the server's certificate.
 
-use crate::config::{ConfigError, Tls};
+use crate::config::Tls;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, crypto::ring};
 use std::path::Path;
 use std::sync::Arc;
+use tapedb_access::ConfigError;
 
 /// Reads certificate and key.
 ///

@@ -9,14 +9,13 @@
 use crate::coalesce;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
 use crate::handle::{ConnectionHandle, LiveCursor};
-use crate::quota::{Permit, UserQuota};
 use crate::state::ServerState;
 use crate::traffic::{Direction, TrafficCounter};
-use crate::users::{May, User};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
+use tapedb_access::{May, Permit, User, UserQuota};
 use tapedb_engine::{
     ConnectionError, Durability, Error, LogError, Observer, Observing, Span, Stale, Stream, TailPosition,
 };

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tapedb_access::{May, Right, Token, User, Users, hash_token};
 use tapedb_client::asynchronous;
 use tapedb_client::{Client, Login};
 use tapedb_engine::{
@@ -16,7 +17,7 @@ use tapedb_engine::{
 };
 use tapedb_log::sim::SimStorage;
 use tapedb_schema::Timestamp;
-use tapedb_server::{Config, May, Right, Server, Token, User, Users, hash_token};
+use tapedb_server::{Config, Server};
 
 /// A server on a simulated disk, and a stream of it, opened through a client.
 struct OnSim {

@@ -2,9 +2,10 @@
 
 use crate::support::*;
 use std::time::Duration;
+use tapedb_access::{May, Right, Token, User, Users, hash_token};
 use tapedb_client::{Client, Login};
 use tapedb_engine::{ConnectionError, Database, Error, StreamOptions};
-use tapedb_server::{Config, May, Right, Server, Token, User, Users, hash_token};
+use tapedb_server::{Config, Server};
 
 fn users(may: &[May]) -> Users {
     let tokens = vec![Token { name: "test".into(), hash: hash_token("tape_1") }];

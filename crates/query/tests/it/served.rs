@@ -2,11 +2,12 @@
 
 use crate::support::*;
 use std::time::{Duration, Instant};
+use tapedb_access::{May, Right, User, UserLimits, Users, hash_password};
 use tapedb_client::Client;
 use tapedb_engine::Database;
 use tapedb_query::arrow::compute::concat_batches;
 use tapedb_query::{Error, Next, Options, Parameters, Place as Where, QueryService, Reason, Rows, Sql};
-use tapedb_server::{Config, May, Right, Server, User, UserLimits, Users, hash_password};
+use tapedb_server::{Config, Server};
 
 /// A server of a database, with a service for queries of a gigabyte.
 pub struct Served {

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs};
+use tapedb_access::May;
 use tapedb_codec::batch::assign_producer;
 use tapedb_engine::{Database, Error, Query, QueryEngine, QueryRows, QueryStep, QueryUser};
-use tapedb_server::{Config, May};
+use tapedb_server::Config;
 use tapedb_wire::{ClientSession, Decoder, Description, Login, PREFACE, Rest, ToClient, ToServer};
 
 const EPOCH: u64 = 0x5eed_0000_0000_0001;

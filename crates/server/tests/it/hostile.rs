@@ -9,7 +9,8 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tapedb_server::{Config, Limits, May, Tls};
+use tapedb_access::May;
+use tapedb_server::{Config, Limits, Tls};
 use tapedb_shm::Pipe;
 use tapedb_wire::{ClientSession, FRAME_HEADER_BYTES, Login, PREFACE, SHM_REQUEST, ToServer, frame_header};
 

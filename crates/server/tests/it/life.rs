@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_server::{Component, Config, May, MetricsPage, Right, Server, User};
+use tapedb_access::{May, Right, User};
+use tapedb_server::{Component, Config, MetricsPage, Server};
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
@@ -111,7 +112,7 @@ fn users_are_reloaded_while_the_server_runs() {
     let served = serve_with(&[user("ann", "*", &[May::Read])], |_| {});
     let path = served.directory.path().join("users.toml");
     assert!(served.connect().hello(Login::Token("tape_bob")).is_err());
-    tapedb_server::Users { users: vec![user("bob", "*", &[May::Read])] }.write(&path).unwrap();
+    tapedb_access::Users { users: vec![user("bob", "*", &[May::Read])] }.write(&path).unwrap();
     served.server().reload_users().unwrap();
     assert_eq!(served.connect().hello(Login::Token("tape_bob")), Ok("bob".into()));
     assert!(served.connect().hello(Login::Token("tape_ann")).is_err());
@@ -120,7 +121,7 @@ fn users_are_reloaded_while_the_server_runs() {
 /// Replaces the users while the server runs.
 fn set_users(served: &Served, users: &[User]) {
     let path = served.directory.path().join("users.toml");
-    tapedb_server::Users { users: users.to_vec() }.write(&path).unwrap();
+    tapedb_access::Users { users: users.to_vec() }.write(&path).unwrap();
     served.server().reload_users().unwrap();
 }
 

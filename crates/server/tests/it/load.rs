@@ -4,9 +4,9 @@ use crate::session::{Pushed, pushed, stream, watch};
 use crate::support::{Client, batch, batch_of, described, serve_with, user};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use tapedb_access::May;
 use tapedb_codec::batch::{BatchHeader, assign_producer};
 use tapedb_engine::{Durability, StreamOptions};
-use tapedb_server::May;
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]

@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::time::Duration;
+use tapedb_access::{May, User};
 use tapedb_engine::{Command, Durability, Retention, StreamOptions};
-use tapedb_server::{May, User};
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const PAGE: &str = include_str!("../../../../docs/SERVER.md");

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_access::May;
 use tapedb_engine::{Command, Error, Query, QueryEngine, QueryFailure, QueryRows, QueryStep, QueryUser};
-use tapedb_server::May;
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 /// Answers the query `N` with `N` pieces of 100 KiB, `forever` without an end, `wait` with nothing; others are wrong.
@@ -212,7 +212,7 @@ fn users_have_limits_and_rights() {
     }
     // A query ends when its user may not read any more what it reads.
     ann.rights[0].streams = "bars".into();
-    let users = tapedb_server::Users { users: vec![ann] };
+    let users = tapedb_access::Users { users: vec![ann] };
     users.write(&served.directory.path().join("users.toml")).unwrap();
     served.server().reload_users().unwrap();
     let denied = receive(&mut client, channel);

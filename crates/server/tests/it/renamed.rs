@@ -4,9 +4,9 @@
 use crate::session::{Pushed, pushed, watch};
 use crate::support::{Client, Served, batch, serve_with, user};
 use std::net::TcpStream;
+use tapedb_access::May;
 use tapedb_engine::{Command, StreamOptions, Target};
 use tapedb_schema::Timestamp;
-use tapedb_server::May;
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const LOG: &str = "0/00000000000000000000.log";

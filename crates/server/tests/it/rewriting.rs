@@ -2,8 +2,8 @@
 
 use crate::support::{Client, Served, batch, serve_with, user};
 use std::net::TcpStream;
+use tapedb_access::May;
 use tapedb_engine::{Command, Outcome, Replacement, StreamOptions, Target};
-use tapedb_server::May;
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const ALL: [May; 4] = [May::Read, May::Write, May::Create, May::Admin];

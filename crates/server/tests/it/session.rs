@@ -3,8 +3,8 @@
 use crate::support::{Client, Served, described, options, serve, serve_with, user};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use tapedb_access::{May, UserLimits};
 use tapedb_engine::{Command, Durability, StreamOptions, Target};
-use tapedb_server::{May, UserLimits};
 use tapedb_wire::{Login, ToClient, ToServer};
 
 /// A push of a watch.
@@ -265,7 +265,7 @@ fn rights_limit_what_users_do_and_see() {
 #[test]
 fn limits_of_a_user_cover_all_connections() {
     let limits = UserLimits { connections_max: Some(2), watches_max: Some(1), ..UserLimits::default() };
-    let ann = tapedb_server::User { limits, ..user("ann", "*", &[May::Read, May::Create]) };
+    let ann = tapedb_access::User { limits, ..user("ann", "*", &[May::Read, May::Create]) };
     let served = serve_with(&[ann], |_| {});
     let login = Login::Token("tape_ann");
     let (mut first, mut second) = (served.client_as(login), served.client_as(login));

@@ -3,9 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+use tapedb_access::{Right, Token, User, Users, hash_password, hash_token};
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_engine::{Command, Description, StreamOptions};
-use tapedb_server::{Config, Right, Server, Token, User, Users, hash_password, hash_token};
+use tapedb_server::{Config, Server};
 use tapedb_wire::{ClientSession, Coded, Decoder, Login, ToClient, ToServer};
 use tempfile::TempDir;
 
@@ -45,7 +46,7 @@ pub fn serve_with(users: &[User], change: impl FnOnce(&mut Config)) -> Served {
 }
 
 /// A user with the password `secret-NAME`, the token `tape_NAME` and one right.
-pub fn user(name: &str, streams: &str, may: &[tapedb_server::May]) -> User {
+pub fn user(name: &str, streams: &str, may: &[tapedb_access::May]) -> User {
     User {
         name: name.into(),
         password: Some(hash_password(&format!("secret-{name}")).unwrap()),

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use tapedb_server::{
+use tapedb_access::{
     ANONYMOUS, ConfigError, May, Right, Token, User, Users, hash_password, hash_token, new_token,
 };
 use tapedb_terminal::{Failure, Ui, ui};

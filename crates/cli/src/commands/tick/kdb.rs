@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use tapedb_server::{AuthenticatedUser, Authenticator, Component, Endpoint, May, MetricsPage};
+use tapedb_access::{AuthenticatedUser, Authenticator, May};
+use tapedb_server::{Component, Endpoint, MetricsPage};
 use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::kdb::front::{Access, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tapedb_server::Authenticator;
+use tapedb_access::Authenticator;
 use tapedb_terminal::{
     Failure, Ui,
     awake::{self, AwakeArgs},

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use tapedb_access::Authenticator;
 use tapedb_engine::Database;
 use tapedb_server::{
-    Addresses, Authenticator, Component, Config, CopyTopic, DurabilityMin, Endpoint, Server, ServerError, Tls,
+    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, Server, ServerError, Tls,
 };
 use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};

@@ -11,7 +11,7 @@
 //!
 //! The user `anonymous` is every client without credentials; without this user, credentials are required.
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::pattern;
 use crate::secret;
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ impl User {
     }
 
     /// A user with all rights: every client of a server without users.
-    pub(crate) fn unrestricted() -> Self {
+    pub fn unrestricted() -> Self {
         let may = vec![May::Read, May::Write, May::Create, May::Admin];
         let rights = vec![Right { streams: "*".into(), may }];
         Self { name: ANONYMOUS.into(), rights, ..Self::default() }

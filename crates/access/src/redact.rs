@@ -4,7 +4,7 @@ use crate::users::User;
 use tapedb_engine::{Error, NotFound, Stale};
 
 /// An error without the names of streams that the user may not see.
-pub(crate) fn redacted(user: &User, error: Error) -> Error {
+pub fn redacted(user: &User, error: Error) -> Error {
     match error {
         Error::NotFound(NotFound::Stream { name, known }) => {
             let known = known.into_iter().filter(|name| user.may_see(name)).take(10).collect();

@@ -1,8 +1,9 @@
 //! Authentication with the server's users for other protocols.
 
-use crate::config::{ConfigError, Limits};
-use crate::login::{Credentials, Identity, Logins};
-use crate::users::May;
+use crate::error::ConfigError;
+use crate::limits::AccessLimits;
+use crate::login::{Credentials, Identity, Logins, Refusal};
+use crate::users::{May, User};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +20,11 @@ impl Authenticator {
     /// # Errors
     /// As [`Users::read`](crate::Users::read).
     pub fn open(users: Option<PathBuf>) -> Result<Self, ConfigError> {
-        Ok(Self { logins: Arc::new(Logins::new(users, &Limits::default())?) })
+        Ok(Self { logins: Arc::new(Logins::new(users, &AccessLimits::default())?) })
     }
 
-    pub(crate) fn new(logins: Arc<Logins>) -> Self {
+    /// For the users of a server.
+    pub fn new(logins: Arc<Logins>) -> Self {
         Self { logins }
     }
 
@@ -37,8 +39,30 @@ impl Authenticator {
             ("", "") => Credentials::None,
             (user, password) => Credentials::Password { user, password },
         };
-        let identity = self.logins.login(address, credentials).ok()?;
-        Some(AuthenticatedUser { logins: self.logins.clone(), identity: Mutex::new(Some(identity)) })
+        self.login(address, credentials).ok()
+    }
+
+    /// Authenticates by any credentials. It may sleep, and hash a password: not for a thread that others wait for.
+    ///
+    /// # Errors
+    /// Why the client is refused.
+    pub fn login(
+        &self,
+        address: Option<IpAddr>,
+        credentials: Credentials<'_>,
+    ) -> Result<AuthenticatedUser, Refusal> {
+        let identity = self.logins.login(address, credentials)?;
+        Ok(AuthenticatedUser { logins: self.logins.clone(), identity: Mutex::new(Some(identity)) })
+    }
+
+    /// Whether there is a users file. Without one every client may do everything.
+    pub fn has_users(&self) -> bool {
+        self.logins.path().is_some()
+    }
+
+    /// The users and their throttle.
+    pub fn logins(&self) -> &Arc<Logins> {
+        &self.logins
     }
 }
 
@@ -53,11 +77,17 @@ pub struct AuthenticatedUser {
 impl AuthenticatedUser {
     /// Whether the user may do something with a stream now, by the latest version of the users file.
     pub fn may(&self, what: May, stream: &str) -> bool {
+        self.user().is_some_and(|user| user.may(what, stream))
+    }
+
+    /// The user with the rights and limits of the latest version of the users file; `None`: the user was removed, or the secret is
+    /// not valid any more.
+    pub fn user(&self) -> Option<Arc<User>> {
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
         if identity.as_ref().is_some_and(|identity| self.logins.is_outdated(identity)) {
             *identity = identity.as_ref().and_then(|identity| self.logins.review(identity));
         }
-        identity.as_ref().is_some_and(|identity| identity.user.may(what, stream))
+        identity.as_ref().map(|identity| identity.user.clone())
     }
 }
 

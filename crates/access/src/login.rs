@@ -5,13 +5,14 @@
 //! a key of this process), so that a thousand programs that reconnect do not queue. An authenticated client keeps its
 //! proof: after a reload of the users file it shows whether the client would still be accepted.
 
-use crate::config::{ConfigError, Limits};
+use crate::error::ConfigError;
+use crate::limits::AccessLimits;
 use crate::secret;
 use crate::throttle::Throttle;
 use crate::users::{ANONYMOUS, User, Users};
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -22,18 +23,23 @@ const CACHED_MAX: usize = 4096;
 
 /// Credentials of a client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Credentials<'a> {
+pub enum Credentials<'a> {
     /// None.
     None,
     /// A name and a password.
-    Password { user: &'a str, password: &'a str },
+    Password {
+        /// The name.
+        user: &'a str,
+        /// The password.
+        password: &'a str,
+    },
     /// A token, which also identifies its user.
     Token(&'a str),
 }
 
 /// Why a client is refused. The client receives no more than this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The name, the password or the token is wrong.
     Wrong,
     /// No credentials were sent, and anonymous access is disabled.
@@ -44,7 +50,7 @@ pub(crate) enum Refusal {
 
 /// An authenticated client.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// The user, and the user's rights.
     pub user: Arc<User>,
     proof: Proof,
@@ -63,7 +69,7 @@ enum Proof {
 
 /// Authenticates clients.
 #[derive(Debug)]
-pub(crate) struct Logins {
+pub struct Logins {
     /// `None`: every client may do everything.
     path: Option<PathBuf>,
     users: RwLock<Arc<Users>>,
@@ -85,7 +91,10 @@ struct CachedPasswords {
 
 impl Logins {
     /// Reads the users file, if there is one.
-    pub fn new(path: Option<PathBuf>, limits: &Limits) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// As [`Users::read`].
+    pub fn new(path: Option<PathBuf>, limits: &AccessLimits) -> Result<Self, ConfigError> {
         let users = path.as_deref().map(Users::read).transpose()?.unwrap_or_default();
         let key = secret::random().map_err(ConfigError)?;
         let dummy_hash =
@@ -102,6 +111,9 @@ impl Logins {
     }
 
     /// Reloads the users file. Connected clients are then to be [reviewed](Self::review).
+    ///
+    /// # Errors
+    /// As [`Users::read`]; the users stay unchanged.
     pub fn reload(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else { return Ok(()) };
         let users = Users::read(path)?;
@@ -111,7 +123,10 @@ impl Logins {
         Ok(())
     }
 
-    /// Authenticates a client. `address` is `None` over a Unix socket.
+    /// Authenticates a client. `address` is `None` over a Unix socket. It may sleep, and hash a password.
+    ///
+    /// # Errors
+    /// Why the client is refused.
     pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<Identity, Refusal> {
         // Read before the users: a reload in between is then noticed.
         let edition = self.edition();
@@ -130,6 +145,11 @@ impl Logins {
             Credentials::None => None,
         };
         found.map(|(user, proof)| identity(user, proof)).ok_or(Refusal::Wrong)
+    }
+
+    /// The users file; `None`: every client may do everything.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Whether the users file was reloaded after this check.
@@ -156,7 +176,8 @@ impl Logins {
         self.edition.load(Ordering::Acquire)
     }
 
-    fn users(&self) -> Arc<Users> {
+    /// The users, as the file was read last.
+    pub fn users(&self) -> Arc<Users> {
         self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -247,7 +268,8 @@ mod tests {
             User { name: "program".into(), tokens, ..User::default() },
         ];
         Users { users }.write(&path).unwrap();
-        let limits = Limits { login_failures_max: 3, login_failure_ms: 1_000_000, ..Limits::default() };
+        let limits =
+            AccessLimits { login_failures_max: 3, login_failure_ms: 1_000_000, ..AccessLimits::default() };
         Logins::new(Some(path), &limits).unwrap()
     }
 
@@ -328,7 +350,7 @@ mod tests {
 
     #[test]
     fn without_a_users_file_every_client_may_do_everything() {
-        let logins = Logins::new(None, &Limits::default()).unwrap();
+        let logins = Logins::new(None, &AccessLimits::default()).unwrap();
         let identity = logins.login(HERE, WRONG);
         assert_eq!(name(identity.clone()), Ok(ANONYMOUS.into()));
         logins.reload().unwrap();

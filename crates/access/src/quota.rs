@@ -1,6 +1,6 @@
 //! Quotas of a user, shared by all of the user's connections: connections, watches, queries, bytes per second.
 
-use crate::config::Limits;
+use crate::limits::AccessLimits;
 use crate::users::User;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,20 +9,21 @@ use std::time::{Duration, Instant};
 
 /// The quotas of all connected users.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Mutex<HashMap<String, Arc<UserQuota>>>);
+pub struct Quotas(Mutex<HashMap<String, Arc<UserQuota>>>);
 
 /// One user's quotas.
 #[derive(Debug)]
-pub(crate) struct UserQuota {
+pub struct UserQuota {
     connections: Arc<AtomicUsize>,
     watches: Arc<AtomicUsize>,
     queries: Arc<AtomicUsize>,
+    /// Bytes per second to and from the user.
     pub rate_limit: RateLimit,
 }
 
 /// One of a limited number; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Arc<AtomicUsize>);
+pub struct Permit(Arc<AtomicUsize>);
 
 impl Permit {
     /// Takes a permit, if fewer than `most` are taken.
@@ -41,7 +42,7 @@ impl Drop for Permit {
 
 impl Quotas {
     /// The user's quota, and a permit for one more connection; `None` when the user has reached the limit.
-    pub fn open(&self, user: &User, limits: &Limits) -> Option<(Arc<UserQuota>, Permit)> {
+    pub fn open(&self, user: &User, limits: &AccessLimits) -> Option<(Arc<UserQuota>, Permit)> {
         let mut quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Quotas of users without connections are dropped when the next connection is opened.
         quotas.retain(|_, quota| quota.connections.load(Ordering::Acquire) > 0);
@@ -53,34 +54,34 @@ impl Quotas {
 }
 
 impl UserQuota {
-    fn new(user: &User, limits: &Limits) -> Self {
+    fn new(user: &User, limits: &AccessLimits) -> Self {
         let rate_limit = RateLimit::new(bytes_per_second_max(user, limits));
         Self { connections: Arc::default(), watches: Arc::default(), queries: Arc::default(), rate_limit }
     }
 
     /// Applies changed limits.
-    pub fn update(&self, user: &User, limits: &Limits) {
+    pub fn update(&self, user: &User, limits: &AccessLimits) {
         self.rate_limit.per_second.store(bytes_per_second_max(user, limits), Ordering::Relaxed);
     }
 
     /// A permit for one more watch.
-    pub fn watch(&self, user: &User, limits: &Limits) -> Option<Permit> {
+    pub fn watch(&self, user: &User, limits: &AccessLimits) -> Option<Permit> {
         Permit::take(&self.watches, user.limits.watches_max.unwrap_or(limits.watches_per_user_max))
     }
 
     /// A permit for one more query.
-    pub fn query(&self, user: &User, limits: &Limits) -> Option<Permit> {
+    pub fn query(&self, user: &User, limits: &AccessLimits) -> Option<Permit> {
         Permit::take(&self.queries, user.limits.queries_max.unwrap_or(limits.queries_per_user_max))
     }
 }
 
-fn bytes_per_second_max(user: &User, limits: &Limits) -> u64 {
+fn bytes_per_second_max(user: &User, limits: &AccessLimits) -> u64 {
     user.limits.bytes_per_second_max.unwrap_or(limits.bytes_per_second_max)
 }
 
 /// Limits bytes per second. A burst of one second's bytes is allowed.
 #[derive(Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     /// 0: unlimited.
     per_second: AtomicU64,
     /// When all bytes so far are within the limit.
@@ -121,7 +122,8 @@ mod tests {
     fn connections_and_watches_of_a_user_are_limited() {
         let quotas = Quotas::default();
         let user = User { name: "ann".into(), ..User::unrestricted() };
-        let limits = Limits { connections_per_user_max: 2, watches_per_user_max: 1, ..Limits::default() };
+        let limits =
+            AccessLimits { connections_per_user_max: 2, watches_per_user_max: 1, ..AccessLimits::default() };
         let first = quotas.open(&user, &limits).unwrap();
         let second = quotas.open(&user, &limits).unwrap();
         assert!(quotas.open(&user, &limits).is_none());

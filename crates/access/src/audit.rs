@@ -1,7 +1,7 @@
 //! The audit log: logins, refusals and changes. JSON lines in a file that only its owner can read. A long file is
 //! rotated: `audit.jsonl.1` is the newest rotated file.
 
-use crate::config::Limits;
+use crate::limits::AccessLimits;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tapedb_schema::Timestamp;
 
 /// Writes the audit log, if one is configured.
 #[derive(Debug)]
-pub(crate) struct Audit {
+pub struct AuditLog {
     open: Option<Mutex<Open>>,
 }
 
@@ -26,7 +26,7 @@ struct Open {
 
 /// One line.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Entry<'a> {
+pub struct AuditEntry<'a> {
     /// The event, in a word: `login`, `refused`, `logout`, `create`, `delete`, …
     pub event: &'a str,
     /// The user; empty when it is unknown.
@@ -45,15 +45,15 @@ pub(crate) struct Entry<'a> {
 struct Line<'a> {
     time: String,
     #[serde(flatten)]
-    entry: Entry<'a>,
+    entry: AuditEntry<'a>,
 }
 
-impl Audit {
+impl AuditLog {
     /// Opens the log for appending.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn open(path: Option<&Path>, limits: &Limits) -> io::Result<Self> {
+    pub fn open(path: Option<&Path>, limits: &AccessLimits) -> io::Result<Self> {
         let open = |path: &Path| {
             let (file, bytes) = open_file(path)?;
             let (bytes_max, files_max) = (limits.audit_bytes_max, limits.audit_files_max);
@@ -63,7 +63,7 @@ impl Audit {
     }
 
     /// Writes a line. A failed write is reported in the program's own log; it does not stop the server.
-    pub fn write(&self, now: Timestamp, entry: Entry<'_>) {
+    pub fn write(&self, now: Timestamp, entry: AuditEntry<'_>) {
         let Some(open) = &self.open else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = open.write(now, entry) {
@@ -74,7 +74,7 @@ impl Audit {
 }
 
 impl Open {
-    fn write(&mut self, now: Timestamp, entry: Entry<'_>) -> io::Result<()> {
+    fn write(&mut self, now: Timestamp, entry: AuditEntry<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(&Line { time: now.to_string(), entry })?;
         line.push(b'\n');
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.bytes_max {
@@ -126,17 +126,17 @@ fn open_file(path: &Path) -> io::Result<(File, u64)> {
 mod tests {
     use super::*;
 
-    fn entry(what: &str) -> Entry<'_> {
-        Entry { event: "delete", user: "ann", address: "192.0.2.1:5", stream: "ticks", what }
+    fn entry(what: &str) -> AuditEntry<'_> {
+        AuditEntry { event: "delete", user: "ann", address: "192.0.2.1:5", stream: "ticks", what }
     }
 
     #[test]
     fn a_line_has_time_user_and_event() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
-        let audit = Audit::open(Some(&path), &Limits::default()).unwrap();
+        let audit = AuditLog::open(Some(&path), &AccessLimits::default()).unwrap();
         audit.write(Timestamp(0), entry("two\nlines"));
-        audit.write(Timestamp(1), Entry { stream: "", ..entry("") });
+        audit.write(Timestamp(1), AuditEntry { stream: "", ..entry("") });
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -151,10 +151,10 @@ mod tests {
     fn a_long_log_is_rotated_and_the_oldest_file_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
-        let limits = Limits { audit_bytes_max: 1000, audit_files_max: 2, ..Limits::default() };
+        let limits = AccessLimits { audit_bytes_max: 1000, audit_files_max: 2, ..AccessLimits::default() };
         for i in 0..100 {
             // Opened again each time: the length is read from the file.
-            let audit = Audit::open(Some(&path), &limits).unwrap();
+            let audit = AuditLog::open(Some(&path), &limits).unwrap();
             audit.write(Timestamp(i), entry(&i.to_string()));
         }
         let mut names: Vec<_> =
@@ -180,6 +180,6 @@ mod tests {
 
     #[test]
     fn without_a_path_nothing_is_written() {
-        Audit::open(None, &Limits::default()).unwrap().write(Timestamp(0), entry(""));
+        AuditLog::open(None, &AccessLimits::default()).unwrap().write(Timestamp(0), entry(""));
     }
 }

@@ -63,12 +63,12 @@ pub(crate) fn is_token_hash(hash: &str) -> bool {
 }
 
 /// Whether two secrets are equal, in constant time.
-pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }
 
 /// A hash of several texts that includes their lengths.
-pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
+pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Blake2b::<U32>::new();
     if let [one] = parts {
         hasher.update(one);
@@ -85,7 +85,7 @@ pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
 ///
 /// # Errors
 /// A system without a random number generator.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+pub fn random<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
     filled.map(|()| bytes).map_err(|_| "the system gives no random numbers; try again".to_string())

@@ -98,7 +98,7 @@ fn is_here(address: Option<IpAddr>) -> bool {
 }
 
 /// The address, or network, that is counted as one.
-pub(crate) fn network(address: Option<IpAddr>) -> Option<IpAddr> {
+pub fn network(address: Option<IpAddr>) -> Option<IpAddr> {
     Some(match address?.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

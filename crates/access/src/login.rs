@@ -77,7 +77,9 @@ pub struct Logins {
     edition: AtomicU64,
     throttle: Mutex<Throttle>,
     cached: Mutex<CachedPasswords>,
-    /// PendingAppend while a password is hashed.
+    /// Held while the users file is changed.
+    editing: Mutex<()>,
+    /// Held while a password is hashed.
     comparing: Mutex<()>,
     /// Compared with where the user does not exist, so that the answer takes as long.
     dummy_hash: String,
@@ -105,6 +107,7 @@ impl Logins {
             edition: AtomicU64::new(0),
             throttle: Mutex::new(Throttle::new(limits.login_failures_max, limits.login_failure_ms)),
             cached: Mutex::new(CachedPasswords { key, right: HashSet::new() }),
+            editing: Mutex::new(()),
             comparing: Mutex::new(()),
             dummy_hash,
         })
@@ -121,6 +124,24 @@ impl Logins {
         self.cached().right.clear();
         self.edition.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Changes the users file, and reloads it.
+    ///
+    /// # Errors
+    /// What `change` returns; a server without users; a file that cannot be read or written. The users then stay unchanged.
+    pub fn edit(
+        &self,
+        change: impl FnOnce(&mut Users) -> Result<(), ConfigError>,
+    ) -> Result<(), ConfigError> {
+        let what = "the server has no users: start it with a users file, which `tapedb user add` creates";
+        let path = self.path.as_deref().ok_or_else(|| ConfigError(what.into()))?;
+        let _one = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
+        // The file, which the command may have changed without a reload.
+        let mut users = Users::read(path)?;
+        change(&mut users)?;
+        users.write(path)?;
+        self.reload()
     }
 
     /// Authenticates a client. `address` is `None` over a Unix socket. It may sleep, and hash a password.
@@ -346,6 +367,25 @@ mod tests {
         users.write(&path).unwrap();
         logins.reload().unwrap();
         assert!(logins.review(&ann).is_none(), "the password was changed");
+    }
+
+    #[test]
+    fn edited_users_apply_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = logins(&directory);
+        let ann = logins.login(HERE, RIGHT).unwrap();
+        let refused = logins.edit(|_| Err(ConfigError("no".into())));
+        assert_eq!(refused, Err(ConfigError("no".into())));
+        assert!(!logins.is_outdated(&ann));
+        logins
+            .edit(|users| {
+                users.users.retain(|user| user.name != "ann");
+                Ok(())
+            })
+            .unwrap();
+        assert!(logins.is_outdated(&ann) && logins.review(&ann).is_none());
+        assert!(Users::read(&directory.path().join("users.toml")).unwrap().get("ann").is_none());
+        assert!(Logins::new(None, &AccessLimits::default()).unwrap().edit(|_| Ok(())).is_err());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 //! The same settings are flags of `tapedb server`, environment variables and keys of one TOML file. The defaults suit a
 //! single machine: loopback only, no users, generous limits.
 
+use crate::tls;
+use rustls::ServerConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use tapedb_access::{AccessLimits, ConfigError};
 
@@ -39,8 +42,16 @@ pub struct Config {
     /// A Unix socket for clients on this machine; its file is created with mode 0600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_socket: Option<PathBuf>,
-    /// Address of `/health` and `/metrics` over HTTP, without authentication: `host:port` or `off`.
+    /// Address of `/health`, `/status` and `/metrics` over HTTP, without authentication: `host:port` or `off`. `tapedb server` has its
+    /// console and its REST interface there too.
     pub http: Endpoint,
+    /// Names by which clients reach [`http`](Self::http), beside the names of this machine's loopback and the address itself: `name` or
+    /// `name:port`. Requests for other names are refused, so that no web page can reach the server under a name of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http_hosts: Vec<String>,
+    /// Whether `tapedb server` encrypts [`http`](Self::http) with [`tls`](Self::tls). A [`Server`](crate::Server) alone does not support
+    /// this, and refuses it.
+    pub http_tls: bool,
     /// The users file; without it every client may do everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<PathBuf>,
@@ -164,6 +175,8 @@ impl Default for Config {
             listen: Endpoint::loopback(PORT),
             unix_socket: None,
             http: Endpoint::loopback(HTTP_PORT),
+            http_hosts: Vec::new(),
+            http_tls: false,
             users: None,
             audit_log: None,
             insecure_allow_anyone: false,
@@ -253,7 +266,18 @@ impl Config {
                 "`tls` encrypts connections to `listen`, which is off; remove one of the two settings",
             );
         }
+        if self.http_tls && tls.is_none() {
+            return refuse("`http_tls` needs the certificate of `tls`; set `tls`, or remove `http_tls`");
+        }
         limits.check()
+    }
+
+    /// The settings of TLS, where there are any: certificate and key are read.
+    ///
+    /// # Errors
+    /// Files that cannot be read, are not PEM, or do not belong together.
+    pub fn tls_config(&self) -> Result<Option<Arc<ServerConfig>>, ConfigError> {
+        self.tls.as_ref().map(tls::server_config).transpose()
     }
 
     /// How long a connection's thread polls after activity before it sleeps.
@@ -500,6 +524,7 @@ mod tests {
             ("colour = 'red'", "unknown field `colour`"),
             ("[limits]\nwatchs = 1", "unknown field `watchs`"),
             ("[tls]\ncertificate = 'c'", "missing field `key`"),
+            ("http_tls = true", "set `tls`"),
         ] {
             let error = config(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

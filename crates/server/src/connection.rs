@@ -189,6 +189,9 @@ impl Connection {
             if self.server.is_stopping() {
                 return Err(End::Stopping);
             }
+            if let Some(why) = self.handle.ended_because.get() {
+                return Err(End::Closing { kind: FailureKind::Login, why: why.clone() });
+            }
             self.review()?;
             let pause = self.pause();
             // A delayed connection is not read.

@@ -32,6 +32,8 @@ pub(crate) struct ConnectionHandle {
     pub received: AtomicU64,
     pub traffic: Arc<ConnectionTraffic>,
     watches: Mutex<Vec<Weak<dyn LiveCursor>>>,
+    /// Why the connection is to end, when another thread ends it.
+    pub ended_because: OnceLock<String>,
     /// Whether a watch has work for the connection's thread.
     pub has_due: AtomicBool,
     /// Whether a thread coalesces pushes to it and will flush the send buffer.
@@ -52,6 +54,7 @@ impl ConnectionHandle {
             received: AtomicU64::new(0),
             traffic: Arc::new(ConnectionTraffic::new(id)),
             watches: Mutex::default(),
+            ended_because: OnceLock::new(),
             has_due: AtomicBool::new(false),
             is_coalescing: AtomicBool::new(false),
         }

@@ -7,6 +7,7 @@ mod component;
 mod config;
 mod connection;
 mod convert;
+mod face;
 mod handle;
 mod handshakes;
 mod histogram;
@@ -33,6 +34,7 @@ mod watch;
 
 pub use component::Component;
 pub use config::{Config, CopyTopic, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
+pub use face::{ConnectionInfo, ServerHandle, StreamReaders};
 pub use metrics_page::MetricsPage;
 pub use server::{Addresses, Server, ServerError};
 // What functions of this crate take and give.

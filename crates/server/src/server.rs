@@ -3,6 +3,7 @@
 use crate::component::Component;
 use crate::config::Config;
 use crate::connection::{Connection, SOCKET, WAKER, refusal_frame};
+use crate::face::ServerHandle;
 use crate::handshakes::HandshakePermit;
 use crate::http::Http;
 use crate::log_limit::FailureKind;
@@ -11,7 +12,6 @@ use crate::rewrites::IDLE_MAX;
 use crate::send_buffer::SendBuffer;
 use crate::socket::{LocalSocket, Peer, Socket};
 use crate::state::ServerState;
-use crate::tls;
 use mio::net::TcpListener;
 #[cfg(unix)]
 use mio::net::UnixListener;
@@ -86,6 +86,10 @@ const COPIES_NOT_SUPPORTED: &str = "`copy_topics` is implemented by `tapedb serv
 /// Like the copies.
 const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
                                        the setting, and hold a `tapedb_shm::Awake` beside the server";
+
+/// Like the copies.
+const HTTP_TLS_NOT_SUPPORTED: &str = "`http_tls` is implemented by `tapedb server`; the pages of a server alone are not encrypted: \
+                                      remove the setting, and start a `tapedb_web::Web` beside the server";
 
 /// The addresses of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -177,7 +181,10 @@ impl Server {
         if config.keep_awake {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());
         }
-        let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
+        if config.http_tls {
+            return Err(ConfigError(HTTP_TLS_NOT_SUPPORTED.into()).into());
+        }
+        let encryption = config.tls_config()?;
         let logins = Arc::new(Logins::new(config.users.clone(), &config.limits.access())?);
         let audit = AuditLog::open(config.audit_log.as_deref(), &config.limits.access())
             .map_err(system(format!("open the audit log {}", path_of(config.audit_log.as_deref()))))?;
@@ -228,6 +235,11 @@ impl Server {
     /// Authentication with the same users for another protocol; it follows reloads of the server's users.
     pub fn authenticator(&self) -> Authenticator {
         Authenticator::new(self.state.logins.clone())
+    }
+
+    /// What other protocols of this process use of the server. Let go of it before the database is opened again.
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle::new(self.state.clone())
     }
 
     /// Adds a component to the metrics and the health, until the server ends.

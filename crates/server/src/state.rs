@@ -178,7 +178,12 @@ impl ServerState {
     /// Writes an audit entry about a connection.
     pub fn audit(&self, handle: &ConnectionHandle, event: &str, stream: &str, what: &str) {
         let address = handle.peer.to_string();
-        self.audit.write(now(), AuditEntry { event, user: handle.user(), address: &address, stream, what });
+        self.write_audit(AuditEntry { event, user: handle.user(), address: &address, stream, what });
+    }
+
+    /// Writes an audit entry.
+    pub fn write_audit(&self, entry: AuditEntry<'_>) {
+        self.audit.write(now(), entry);
     }
 
     /// Logs a failed connection, unless the log limit is reached.

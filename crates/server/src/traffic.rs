@@ -155,6 +155,8 @@ pub(crate) struct Sums {
     pub by_stream: BTreeMap<String, Traffic>,
     /// Of open connections, by their ids.
     pub by_connection: HashMap<u64, Traffic>,
+    /// Open loads of connections, by their ids.
+    pub loads_by_connection: HashMap<u64, usize>,
     pub total: Traffic,
 }
 
@@ -179,10 +181,12 @@ impl TrafficCounters {
     /// The sums so far.
     pub fn sums(&self) -> Sums {
         let state = self.state();
-        let mut sums =
-            Sums { by_stream: state.by_stream.clone(), by_connection: HashMap::new(), total: state.total };
+        let mut sums = Sums { by_stream: state.by_stream.clone(), total: state.total, ..Sums::default() };
         for Open { direction, stream, connection, cells } in state.open.values() {
             let traffic = Traffic::of(*direction, cells.counts());
+            if *direction == Direction::In {
+                *sums.loads_by_connection.entry(connection.connection).or_default() += 1;
+            }
             *sums.by_stream.entry(stream.clone()).or_default() += traffic;
             *sums.by_connection.entry(connection.connection).or_default() += traffic;
             sums.total += traffic;

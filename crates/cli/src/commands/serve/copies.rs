@@ -44,6 +44,12 @@ impl Copies {
         Ok(Self { running: Arc::new(Running(running)) })
     }
 
+    /// The topics, for the console.
+    #[cfg(feature = "web")]
+    pub fn topics(&self) -> Arc<dyn tapedb_web::TopicList> {
+        self.running.clone()
+    }
+
     /// The component for the server's metrics and status.
     pub fn component(&self) -> Arc<dyn Component> {
         self.running.clone()
@@ -57,6 +63,25 @@ impl Copies {
             let CopierStatus { copied, missed, lag, .. } = copier.status();
             tracing::info!(topic, stream, copied, missed, lag, "the copy of a topic has ended");
         }
+    }
+}
+
+#[cfg(feature = "web")]
+impl tapedb_web::TopicList for Running {
+    fn topics(&self) -> Vec<tapedb_web::TopicRow> {
+        let row = |(CopyTopic { topic, stream }, copier): &(CopyTopic, Copier)| {
+            let CopierStatus { state, copied, missed, lag, failure, .. } = copier.status();
+            tapedb_web::TopicRow {
+                name: topic.clone(),
+                stream: stream.clone(),
+                state: format!("{state:?}").to_lowercase(),
+                messages: copied,
+                missed,
+                lag,
+                failure,
+            }
+        };
+        self.0.iter().map(row).collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! `tapedb server`: serve a database to clients.
 
 mod status;
+#[cfg(feature = "web")]
+mod web;
 
 use crate::commands::serve::copies::Copies;
 use crate::creation;
@@ -48,9 +50,20 @@ pub struct Args {
     #[arg(long, value_name = "PATH", env = "TAPEDB_SERVER_UNIX_SOCKET")]
     unix_socket: Option<PathBuf>,
 
-    /// Address of /health and /metrics, or off.
+    /// Address of the console, of REST, and of /health, /status and /metrics, or off.
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_HTTP")]
     http: Option<Endpoint>,
+
+    /// A name by which browsers reach --http, with or without a port; may be given several times.
+    ///
+    /// Requests for other names than these, localhost and the address itself are refused, so that no web page can reach the server
+    /// under a name of its own.
+    #[arg(long, value_name = "NAME[:PORT]", env = "TAPEDB_SERVER_HTTP_HOSTS", value_delimiter = ',')]
+    http_host: Vec<String>,
+
+    /// Encrypt --http too, with the certificate.
+    #[arg(long, env = "TAPEDB_SERVER_HTTP_TLS")]
+    http_tls: bool,
 
     /// File with the users; see `tapedb user`. Without it, every client has all rights.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_USERS")]
@@ -112,7 +125,7 @@ pub struct Args {
 
 /// Serve a database over TCP, TLS and Unix sockets.
 ///
-/// Without options: the database in ./tapedb (--create creates it) on 127.0.0.1:7847, health and metrics on
+/// Without options: the database in ./tapedb (--create creates it) on 127.0.0.1:7847, the console, REST, health and metrics on
 /// http://127.0.0.1:7848. Every option can also be an environment variable (TAPEDB_SERVER_LISTEN) or a line of a TOML file
 /// (listen = "0.0.0.0:7847"); options override variables, variables override the file. The file also has limits: --print-config
 /// shows all settings. Users, rights and limits: see docs/SERVER.md.
@@ -173,6 +186,8 @@ pub struct Serving {
     copies: Copies,
     #[cfg(feature = "sql")]
     views: tapedb_query::Views,
+    #[cfg(feature = "web")]
+    web: Option<tapedb_web::Web>,
     grace: Duration,
     reload: Arc<AtomicBool>,
     _awake: Option<Awake>,
@@ -203,11 +218,21 @@ impl Serving {
             worked = work();
         }
         tracing::info!(connections = self.server.connections(), "shutting down");
+        #[cfg(feature = "web")]
+        self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
         // First, so that clients that follow the copies receive the rest.
         self.copies.stop(self.grace);
         #[cfg(feature = "sql")]
         drop(self.views);
-        match self.server.shutdown() {
+        #[cfg(feature = "web")]
+        let began = std::time::Instant::now();
+        let left = self.server.shutdown();
+        // Its requests had the same time.
+        #[cfg(feature = "web")]
+        if let Some(web) = self.web {
+            web.shutdown(self.grace.saturating_sub(began.elapsed()));
+        }
+        match left {
             0 => tracing::info!("shut down"),
             left => tracing::warn!(left, "shut down; connections were left behind"),
         }
@@ -225,7 +250,11 @@ impl Args {
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
         // The command handles topics and processors, not the server.
-        let serving = Config { copy_topics: Vec::new(), keep_awake: false, ..config.clone() };
+        let mut serving = Config { copy_topics: Vec::new(), keep_awake: false, ..config.clone() };
+        if cfg!(feature = "web") {
+            // The pages are among those of the console.
+            (serving.http, serving.http_tls) = (Endpoint::OFF, false);
+        }
         let started = match db {
             None => Server::start(serving),
             Some(db) => Server::start_with(serving, db),
@@ -247,13 +276,24 @@ impl Args {
         if let Some(awake) = &awake {
             tracing::info!("{}", awake::description(awake));
         }
-        print_addresses(config, server.addresses(), ui)?;
+        #[cfg(feature = "web")]
+        let web = web::start(config, &server, copies.topics())?;
+        #[cfg(feature = "web")]
+        let addresses = {
+            let http = web.as_ref().map(tapedb_web::Web::address);
+            &Addresses { http, ..server.addresses().clone() }
+        };
+        #[cfg(not(feature = "web"))]
+        let addresses = server.addresses();
+        print_addresses(config, addresses, ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
         Ok(Serving {
             server,
             copies,
             #[cfg(feature = "sql")]
             views,
+            #[cfg(feature = "web")]
+            web,
             grace,
             reload,
             _awake: awake,
@@ -278,6 +318,10 @@ impl Args {
         location::directory(&config.database)?;
         config.listen = self.listen.unwrap_or(config.listen);
         config.http = self.http.unwrap_or(config.http);
+        config.http_tls |= self.http_tls;
+        if !self.http_host.is_empty() {
+            config.http_hosts.clone_from(&self.http_host);
+        }
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
@@ -338,7 +382,9 @@ fn print_addresses(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<()
         text.push_str(&format!("  tape+unix://{path}, or through shared memory tape+shm://{path}\n"));
     }
     if let Some(address) = http {
-        text.push_str(&format!("  http://{address}/health, /status and /metrics\n"));
+        let scheme = if config.http_tls { "https" } else { "http" };
+        let console = if cfg!(feature = "web") { " (console)" } else { "" };
+        text.push_str(&format!("  {scheme}://{address}/{console}, /health, /status and /metrics\n"));
     }
     if config.users.is_none() {
         text.push_str("  no users: every client has all rights (see `tapedb user`)\n");

@@ -1,0 +1,26 @@
+//! The console and REST beside the server.
+
+use std::sync::Arc;
+use tapedb_server::{Config, Server};
+use tapedb_terminal::Failure;
+use tapedb_web::{TopicList, Web, WebOptions};
+
+/// Starts it, if it is not off.
+pub fn start(config: &Config, server: &Server, topics: Arc<dyn TopicList>) -> Result<Option<Web>, Failure> {
+    let Some(address) = config.http.address() else { return Ok(None) };
+    let tls = if config.http_tls { config.tls_config().map_err(super::usage)? } else { None };
+    let options = WebOptions {
+        hosts: config.http_hosts.clone(),
+        tls,
+        topics: Some(topics),
+        ..WebOptions::new(address)
+    };
+    let web = Web::start(server.handle(), options)
+        .map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))?;
+    if !web.has_api() {
+        tracing::warn!(
+            "other machines reach {address}, and there are no users: it has only /health, /status and /metrics; set --users for the console"
+        );
+    }
+    Ok(Some(web))
+}

@@ -1,0 +1,42 @@
+//! What all requests share.
+
+use crate::api::query::RunningQueries;
+use crate::api::rates::Rates;
+use crate::options::WebOptions;
+use crate::session::Sessions;
+use crate::work::Workers;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tapedb_access::Authenticator;
+use tapedb_server::ServerHandle;
+use tokio::sync::watch;
+
+/// The HTTP server, for its requests.
+#[derive(Debug)]
+pub(crate) struct WebState {
+    pub server: ServerHandle,
+    pub authenticator: Authenticator,
+    pub sessions: Sessions,
+    pub options: WebOptions,
+    /// The address with its port.
+    pub address: SocketAddr,
+    /// Whether there is more than health and metrics: not where other machines could use everything without a login.
+    pub has_api: bool,
+    pub rates: Rates,
+    pub queries: Arc<RunningQueries>,
+    pub workers: Workers,
+    /// Open WebSockets.
+    pub sockets: AtomicUsize,
+    /// Whether the server shuts down.
+    pub closing: watch::Receiver<bool>,
+}
+
+/// [`WebState`], as handlers take it.
+pub(crate) type Shared = Arc<WebState>;
+
+/// Waits until the server shuts down.
+pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error: the sender is gone, and so is the server.
+    let _ = closing.wait_for(|is_closing| *is_closing).await;
+}

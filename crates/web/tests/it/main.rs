@@ -1,0 +1,10 @@
+//! The HTTP server over real sockets.
+
+mod access;
+mod assets;
+mod hostile;
+mod live;
+mod market;
+mod query;
+mod streams;
+mod support;

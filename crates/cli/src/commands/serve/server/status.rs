@@ -106,7 +106,8 @@ fn fetch(host: &str) -> Result<String, Failure> {
         .set_read_timeout(Some(TIME_MAX))
         .and_then(|()| socket.set_write_timeout(Some(TIME_MAX)))
         .map_err(failed)?;
-    write!(socket, "GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").map_err(failed)?;
+    // The address, not the name: the server refuses names that it was not given, which only browsers must send.
+    write!(socket, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").map_err(failed)?;
     let mut bytes = Vec::new();
     socket.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
     let text = String::from_utf8_lossy(&bytes);

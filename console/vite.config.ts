@@ -16,5 +16,5 @@ export default defineConfig({
     chunkSizeWarningLimit: 1000,
   },
   server: { proxy: { '/api': { target: 'http://127.0.0.1:7848', ws: true } } },
-  test: { environment: 'jsdom', include: ['test/**/*.test.ts'] },
+  test: { environment: 'jsdom', include: ['test/*.test.ts'] },
 });

@@ -1,1 +1,0 @@
-import{A as e,M as t}from"./index-W08-p2ga.js";var n=t([[`p`,null,`Messages`]]);function r(t){var r=n();e(t,r)}export{r as default};

@@ -1,0 +1,21 @@
+// Texts that break pages which make markup of data. As symbols, names, docs and values they must stay texts.
+export const CORPUS = [
+  '<img src=x onerror="window.__xss=1">',
+  '"><script>window.__xss=1</script>',
+  "'><svg/onload=window.__xss=1>",
+  '</textarea><iframe srcdoc="<script>parent.__xss=1</script>">',
+  'javascript:window.__xss=1',
+  '{{constructor.constructor("window.__xss=1")()}}',
+  '${window.__xss=1}',
+  '{@html "<b>x</b>"}',
+  '<math><mtext></mtext><mglyph><style><img src=x onerror=window.__xss=1>',
+  '" onfocus="window.__xss=1" autofocus="',
+  '&lt;img src=x onerror=window.__xss=1&gt;',
+  '__proto__',
+  'constructor',
+  '\u202Egnp.exe',
+  '=HYPERLINK("http://example.com","x")',
+  "'; DROP TABLE trades; --",
+  '%00%3Cscript%3E',
+  '../../etc/passwd',
+];

@@ -61,6 +61,18 @@ export function namespaceOf(catalog: Catalog): SQLNamespace {
   return streams;
 }
 
+/** Chromium keeps the colours of a selection that is typed over with a style attribute, which the page's policy forbids: the
+ * editor replaces it by itself. */
+function replaceSelected(event: InputEvent, view: EditorView): boolean {
+  const { from, to } = view.state.selection.main;
+  if (event.inputType !== 'insertText' || !event.data || from === to || view.composing) return false;
+  const text = event.data;
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true });
+  if (!view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, text, insert))) view.dispatch(insert());
+  event.preventDefault();
+  return true;
+}
+
 export interface Editor {
   text(): string;
   /** The selected text, or all of it. */
@@ -97,6 +109,7 @@ export function makeEditor(host: HTMLElement, text: string, events: { run: () =>
         EditorView.contentAttributes.of({ 'aria-label': 'SQL', spellcheck: 'false' }),
         Prec.highest(keymap.of([{ key: 'Mod-Enter', run: () => (events.run(), true) }])),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
+        EditorView.domEventHandlers({ beforeinput: replaceSelected }),
         // Escape, then Tab leaves the editor.
         keymap.of([indentWithTab]),
         language.of(sql({ dialect })),

@@ -50,7 +50,7 @@ async function start(scenario: Partial<Scenario> = {}, options: Parameters<Brows
   await page.addInitScript(() => {
     const found: string[] = [];
     Object.assign(window, { __violations: found });
-    document.addEventListener('securitypolicyviolation', (event) => found.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+    document.addEventListener('securitypolicyviolation', (event) => found.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}:${event.columnNumber}`));
   });
   return { page, mock, context, trouble };
 }
@@ -155,7 +155,7 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await page.getByLabel('Search streams').fill('model.4999 trade');
     await page.getByText('1 of 5 000 streams').waitFor();
     await page.getByLabel('Search streams').fill('');
-    await page.locator('.body').focus();
+    await page.locator('[role=rowgroup]').focus();
     await page.keyboard.press('End');
     await page.locator('[data-row="4999"]').waitFor();
     await page.keyboard.press('Enter');

@@ -262,9 +262,9 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
   let loggedIn = false;
   let connections = Array.from({ length: 14 }, (_, index) => index + 101);
   let users = [
-    { name: 'admin', rights: [{ streams: '*', may: 'admin' }] },
-    { name: 'feed-handler', rights: [{ streams: 'feed*', may: 'write' }] },
-    { name: 'research', rights: [{ streams: '*', may: 'read' }, { streams: 'scratch.*', may: 'admin' }] },
+    { name: 'admin', rights: [{ streams: '*', may: ['read', 'write', 'create', 'admin'] }] },
+    { name: 'feed-handler', rights: [{ streams: 'feed*', may: ['read', 'write'] }] },
+    { name: 'research', rights: [{ streams: '*', may: 'read' }, { streams: 'scratch.*', may: ['read', 'write', 'create', 'admin'] }] },
   ];
 
   const nameOf = (index: number): string => {
@@ -345,7 +345,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     }
     if (path === 'session') {
       const user = scenario.login ? (loggedIn ? 'ann' : null) : 'anonymous';
-      return json({ user, login: scenario.login, admin: !scenario.reader, create: !scenario.reader, version: '0.2.0', sql: true });
+      return json({ user, login: user === null, admin: !scenario.reader, create: !scenario.reader, version: '0.2.0', sql: true });
     }
     if (scenario.login && !loggedIn) return fail(401, 'log in first', 'unauthorized');
     if (scenario.forbidden) return fail(403, 'the user "anonymous" has no right to read here', 'forbidden');
@@ -359,7 +359,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     if (path.startsWith('users/')) {
       const name = decodeURIComponent(path.split('/')[1] ?? '');
       users = users.filter((user) => user.name !== name);
-      if (method === 'PUT') users = [...users, { name, rights: body.rights as { streams: string; may: string }[] }];
+      if (method === 'PUT') users = [...users, { name, rights: body.rights as { streams: string; may: string[] }[] }];
       return json({});
     }
     if (path === 'topics') return json({ topics: [{ name: scenario.evil ? CORPUS[1] : 'ticks', messages: '48120331', subscribers: [{ name: 'signal-7', lag: '12' }, { name: 'recorder', lag: '0' }] }, { name: 'orders', messages: '9120', subscribers: [] }] });
@@ -388,7 +388,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
         const row = streamRow(index, 0);
         const types = scenario.evil ? TYPES.map((type, at) => ({ ...type, name: CORPUS[at]!, fields: type.fields.map((field, k) => ({ ...field, name: CORPUS[k + 4]!, type: CORPUS[k + 2]!, doc: CORPUS[k]! })) })) : TYPES;
         const stored = { messages: scenario.empty ? '0' : String(COUNT), first_time: scenario.empty ? null : String(T0), last_time: scenario.empty ? null : String(T1) };
-        return json({ ...row, name, schema: scenario.evil ? CORPUS.join('\n') : SCHEMA, versions: 3, types, retention: { age_seconds: 31_536_000, bytes: 1_099_511_627_776 }, symbols: symbols.length, segments: 214, log_files: 2, spaces: 1, ...stored });
+        return json({ ...row, name, schema: scenario.evil ? CORPUS.join('\n') : SCHEMA, versions: 3, types, retention: { seconds: 31_536_000, bytes: 1_099_511_627_776 }, symbols: symbols.length, segments: 214, log_files: 2, spaces: 1, ...stored });
       }
       case 'symbols': {
         const prefix = query.get('prefix') ?? '';

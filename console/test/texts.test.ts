@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { command, bookCommand, csv, csvField, csvTable, flatten, python, shellWord, summary } from '../src/lib/copy';
 import { minus, plus, write } from '../src/lib/decimal';
-import { bytes, compare, grouped, latency, short } from '../src/lib/format';
+import { bytes, compare, grouped, latency, short, sorted } from '../src/lib/format';
 import { windowOf, scrollTo, HEIGHT_MAX } from '../src/lib/grid';
 import { gapsIn, palette, plotted } from '../src/lib/chart';
 import { address, streamPath } from '../src/lib/api';
@@ -16,6 +16,9 @@ describe('numbers', () => {
     expect(compare('9007199254740993', '9007199254740992')).toBe(1);
     expect(compare('10', '9')).toBe(1);
     expect(['b', null, 'a'].sort(compare)).toEqual([null, 'a', 'b']);
+    const same = (value: unknown): unknown => value;
+    expect(sorted(['9007199254740993', '10', '9007199254740992', null, '-3', 'x', 7.5], same)).toEqual([null, '-3', 7.5, '10', '9007199254740992', '9007199254740993', 'x']);
+    expect(sorted([1, 2, 3], () => 0, true)).toEqual([1, 2, 3]);
   });
   it('are short with three digits', () => {
     expect(short('9999')).toBe('9 999');

@@ -64,6 +64,33 @@ export function latency(seconds: number | null | undefined): string {
   return '–';
 }
 
+type Key = number | bigint | string | null;
+
+/** What a value is sorted by: integers by their value, whatever their length. Keys of a column are made once, not in each comparison. */
+export function sortKey(value: unknown): Key {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'number' || typeof value === 'bigint') return value;
+  const text = String(value);
+  if (!/^-?\d+$/.test(text)) return text;
+  return text.length < 16 ? Number(text) : BigInt(text);
+}
+
+/** A copy in the order of keys; equal ones stay as they are. */
+export function sorted<T>(items: readonly T[], key: (item: T) => unknown, down = false): T[] {
+  const keyed = items.map((item) => ({ item, key: sortKey(key(item)) }));
+  const sign = down ? -1 : 1;
+  const numeric = (key: Key): boolean => typeof key !== 'string';
+  return keyed
+    .sort(({ key: a }, { key: b }) => {
+      if (a === b) return 0;
+      if (a === null) return -sign;
+      if (b === null) return sign;
+      if (numeric(a) !== numeric(b)) return numeric(a) ? -sign : sign;
+      return a < b ? -sign : a > b ? sign : 0;
+    })
+    .map(({ item }) => item);
+}
+
 /** Which of two values comes first: integers by value, other texts by their characters. */
 export function compare(a: unknown, b: unknown): number {
   if (a === b) return 0;

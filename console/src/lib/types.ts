@@ -24,6 +24,8 @@ export interface StreamRow {
   readers: number;
   lag: string | null;
   may: May[];
+  /** Why the stream cannot be opened, or its maintenance fails. */
+  failure?: string | null;
 }
 
 export interface Field {
@@ -55,6 +57,7 @@ export interface StreamDetail {
   first_time: string | null;
   last_time: string | null;
   may?: May[];
+  failure?: string | null;
 }
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -154,12 +157,15 @@ export interface Connection {
 
 export interface UserRow {
   name: string;
-  rights: { streams: string; may: string | string[] }[];
+  rights: { streams: string; may: string[] }[];
 }
 
 export interface Topic {
   name: string;
   messages: string;
+  stream?: string;
+  state?: string;
+  failure?: string | null;
   subscribers: { name?: string; process?: string | number; lag?: string | number; lost?: string | number }[];
 }
 

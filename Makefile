@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo package check test python bench-python tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
+.PHONY: demo package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -35,6 +35,8 @@ help:
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
+	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"
+	@echo "make test-console  its tests: units, types, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic sql' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
@@ -121,6 +123,15 @@ deny:
 	else \
 		echo "make deny: skipped, cargo-deny is not installed (cargo install --locked cargo-deny)"; \
 	fi
+
+console:
+	cd console && npm ci --no-fund --no-audit && npm run build
+
+# Where it may, it installs Debian's Chromium; without one, the test in a browser is skipped and prints so.
+test-console:
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		apt-get install --yes --no-install-recommends chromium >/dev/null 2>&1; } || true
+	cd console && npm ci --no-fund --no-audit && npm test
 
 # Where it puts its plots.
 PLOTS ?= bench/plots

@@ -264,7 +264,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
   let users = [
     { name: 'admin', rights: [{ streams: '*', may: ['read', 'write', 'create', 'admin'] }] },
     { name: 'feed-handler', rights: [{ streams: 'feed*', may: ['read', 'write'] }] },
-    { name: 'research', rights: [{ streams: '*', may: 'read' }, { streams: 'scratch.*', may: ['read', 'write', 'create', 'admin'] }] },
+    { name: 'research', rights: [{ streams: '*', may: ['read'] }, { streams: 'scratch.*', may: ['read', 'write', 'create', 'admin'] }] },
   ];
 
   const nameOf = (index: number): string => {

@@ -331,6 +331,17 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await login.page.getByLabel('Password').waitFor();
   });
 
+  it('keeps the page when an answer is not what it expects', async () => {
+    const opened = await start();
+    const { page, mock } = opened;
+    await page.route('**/api/users', (route) => route.fulfill({ json: { users: [{ name: 'x', rights: [{ streams: '*', may: 7 }] }] } }));
+    await page.route('**/api/connections', (route) => route.fulfill({ body: '{', contentType: 'application/json' }));
+    await page.goto(`${mock.url}/operations`);
+    await page.getByText('This view has failed').waitFor();
+    await page.getByRole('link', { name: 'Streams', exact: true }).click();
+    await page.locator('.rows .row').first().waitFor();
+  });
+
   it('connects again after the connection was lost', async () => {
     const opened = await start();
     await show(opened, '/streams', '.rows .row');

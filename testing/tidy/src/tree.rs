@@ -20,7 +20,7 @@ pub fn crates(root: &Path) -> Vec<String> {
     names
 }
 
-/// The files below `folder` with this extension, sorted; build outputs and hidden folders are left out.
+/// The files below `folder` with this extension, sorted; build outputs, packages of others and hidden folders are left out.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(folder, extension, &mut found);
@@ -37,7 +37,7 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         }
         if path.is_dir() {
             let name = name_of(&path);
-            if !name.starts_with('.') && name != "target" {
+            if !name.starts_with('.') && name != "target" && name != "node_modules" {
                 collect(&path, extension, found);
             }
         } else if path.extension().is_some_and(|found| found == extension) {

@@ -247,6 +247,8 @@ export interface Mock {
   requests: string[];
   /** What clients sent over their WebSockets. */
   sent: Record<string, unknown>[];
+  /** Ends the session, and its WebSockets with it. */
+  end(): void;
   /** Ends all WebSockets. */
   drop(): void;
   close(): Promise<void>;
@@ -485,6 +487,10 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     socket.on('close', () => all.delete(socket));
   });
   server.on('upgrade', (request, socket: Socket) => {
+    if (scenario.login && !loggedIn) {
+      socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n');
+      return;
+    }
     const key = String(request.headers['sec-websocket-key']);
     const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
@@ -569,6 +575,10 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     scenario,
     requests,
     sent,
+    end() {
+      loggedIn = false;
+      sockets.forEach((socket) => socket.destroy());
+    },
     drop: () => sockets.forEach((socket) => socket.destroy()),
     close: () =>
       new Promise((done) => {

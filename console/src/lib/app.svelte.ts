@@ -30,6 +30,19 @@ class App {
     }
   }
 
+  /** After the connection was lost: the session may have ended too. */
+  async check(): Promise<void> {
+    try {
+      const session = await get<Session>('session');
+      this.session = session;
+      if (session.user !== null) return;
+      this.needLogin = true;
+      live.close();
+    } catch {
+      // The server is gone; the connection is tried again.
+    }
+  }
+
   async login(body: { user: string; password: string } | { token: string }): Promise<void> {
     await send('POST', 'login', body);
     await this.start();

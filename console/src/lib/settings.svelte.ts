@@ -69,8 +69,6 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   for (const listener of settings.listeners) listener();
 });
 
-export const reducedMotion = (): boolean => matchMedia('(prefers-reduced-motion: reduce)').matches;
-
 /** A colour of the theme, as canvases need it. */
 export const color = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 

@@ -155,7 +155,7 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await page.getByLabel('Search streams').fill('model.4999 trade');
     await page.getByText('1 of 5 000 streams').waitFor();
     await page.getByLabel('Search streams').fill('');
-    await page.locator('[role=rowgroup]').focus();
+    await page.locator('[role=grid]').focus();
     await page.keyboard.press('End');
     await page.locator('[data-row="4999"]').waitFor();
     await page.keyboard.press('Enter');
@@ -213,7 +213,7 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     const command = await page.evaluate(() => navigator.clipboard.readText());
     expect(command).toMatch(/^tapedb read --db tape:\/\/127\.0\.0\.1 --from 2024-01-02T15:0\S+Z --to 2024-01-02T15:\S+Z --symbols AAPL feed$/);
     // A long list loads on while it is scrolled.
-    await page.locator('.list .body').evaluate((body) => body.scrollTo(0, body.scrollHeight));
+    await page.locator('.list [role=grid]').evaluate((body) => body.scrollTo(0, body.scrollHeight));
     await page.getByText('600 shown').waitFor();
     await untroubled(opened);
   });
@@ -350,6 +350,18 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await opened.page.getByText('connection lost').waitFor();
     await opened.page.getByText('live', { exact: true }).waitFor();
     expect(opened.mock.sent.filter(({ op }) => op === 'subscribe').length).toBe(2);
+  });
+
+  it('asks for a login when the session has ended', async () => {
+    const opened = await start({ login: true });
+    const { page, mock } = opened;
+    await show(opened, '/streams', 'text=Password');
+    await page.getByLabel('User').fill('ann');
+    await page.getByLabel('Password').fill('secret');
+    await page.keyboard.press('Enter');
+    await page.locator('.rows .row').first().waitFor();
+    mock.end();
+    await page.getByLabel('Password').waitFor();
   });
 
   it('is usable with keys, on a narrow screen, and enlarged twice', async () => {

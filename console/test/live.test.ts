@@ -75,6 +75,18 @@ describe('the connection of a tab', () => {
     }
   });
 
+  it('acknowledges no frame of a connection that has ended', async () => {
+    const { live, socket } = start();
+    live.subscribe({ channel: 'status' }, () => {});
+    socket().open();
+    socket().receive({ frame: 8, items: [{ id: 1, data: {} }] });
+    socket().close();
+    await vi.waitFor(() => expect(Socket.all.length).toBe(2));
+    socket().open();
+    await new Promise((done) => setTimeout(done, 50));
+    expect(socket().sent).toEqual([{ op: 'subscribe', id: 1, channel: 'status' }]);
+  });
+
   it('takes errors of one subscription, and frames that are no JSON', () => {
     const { live, socket } = start();
     const failed: string[] = [];

@@ -125,7 +125,7 @@ export class Live {
       }
     };
     socket.onmessage = (event) => {
-      if (this.socket === socket) void this.receive(String(event.data));
+      if (this.socket === socket) void this.receive(socket, String(event.data));
     };
     socket.onclose = () => {
       if (this.socket !== socket) return;
@@ -140,7 +140,7 @@ export class Live {
     this.timer = setTimeout(() => this.open(), backOff(this.attempts++));
   }
 
-  private async receive(text: string): Promise<void> {
+  private async receive(socket: WebSocket, text: string): Promise<void> {
     let frame: Frame;
     try {
       frame = JSON.parse(text) as Frame;
@@ -157,7 +157,8 @@ export class Live {
     if (frame.frame === undefined) return;
     this.frames += 1;
     await rendered();
-    this.send({ op: 'ack', frame: frame.frame });
+    // Frames of a connection that has ended are not those of the next one.
+    if (this.socket === socket) this.send({ op: 'ack', frame: frame.frame });
   }
 }
 

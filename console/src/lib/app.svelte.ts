@@ -1,6 +1,6 @@
 // State of the whole page: the session, short notices, the dialog of keys.
 
-import { get, onLoginNeeded, send, textOf } from './api';
+import { Failure, get, onLoginNeeded, send, textOf } from './api';
 import { live } from './live.svelte';
 import type { Session } from './types';
 
@@ -27,6 +27,7 @@ class App {
       this.needLogin = this.session.user === null;
     } catch (error) {
       this.failure = textOf(error);
+      if (error instanceof Failure && error.gone) setTimeout(() => void this.start(), 3_000);
     }
   }
 

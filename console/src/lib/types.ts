@@ -74,6 +74,8 @@ export interface Message {
 export interface MessagePage {
   messages: Message[];
   next: string | null;
+  /** Messages that could not be read. */
+  damaged?: number;
 }
 
 export interface Histogram {

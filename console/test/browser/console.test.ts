@@ -342,6 +342,20 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await page.locator('.rows .row').first().waitFor();
   });
 
+  it('asks again for what it did not get while the server was gone', async () => {
+    const opened = await start();
+    const { page, mock } = opened;
+    let gone = true;
+    await page.route('**/api/streams/feed', (route) => (gone ? route.abort('connectionrefused') : route.continue()));
+    await page.route('**/api/session', (route) => (gone ? route.abort('connectionrefused') : route.continue()));
+    await page.goto(`${mock.url}/streams/feed`);
+    await page.getByText('The server does not answer').first().waitFor();
+    await page.unroute('**/api/session');
+    await page.getByText('The console tries again every three seconds').waitFor();
+    gone = false;
+    await page.locator('.type').first().waitFor();
+  });
+
   it('connects again after the connection was lost', async () => {
     const opened = await start();
     await show(opened, '/streams', '.rows .row');

@@ -35,6 +35,14 @@ QUERIES = [
         ("quotes",),
         "SELECT DISTINCT ON (symbol) symbol, time, bid, ask FROM quotes ORDER BY symbol, time DESC",
     ),
+    Query(
+        "window",
+        ("trades", "quotes"),
+        "SELECT t.time, t.price, count(*) AS quotes, min(q.bid) AS bid, max(q.ask) AS ask, "
+        "sum(q.bid_size) AS size FROM trades t WINDOW JOIN quotes q MATCH_CONDITION "
+        "(q.time BETWEEN t.time - INTERVAL '1 second' AND t.time + INTERVAL '1 second') "
+        "ON t.symbol = q.symbol",
+    ),
     Query("sum", ("bars",), "SELECT sum(open), sum(high), sum(low), sum(close), sum(volume) FROM bars"),
 ]
 

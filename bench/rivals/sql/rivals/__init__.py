@@ -39,7 +39,13 @@ _MODULES = {
 }
 
 # What a rival cannot do, or not in less than minutes.
-WITHOUT = {("pandas", "sum")}
+WITHOUT = {
+    ("pandas", "sum"),
+    ("duckdb", "window"),
+    ("polars", "window"),
+    ("pandas", "window"),
+    ("chdb", "window"),
+}
 
 # Rivals that take any of the quotes with equal times; TapeDB, Polars and pandas take the last. Real quotes
 # have many of these, generated ones none.

@@ -28,6 +28,9 @@ _TEXTS = {
     "ohlcv": "SELECT symbol, timestamp_floor('1m', time) AS minute, first(bid) AS open, max(bid) AS high, "
     "min(bid) AS low, last(bid) AS close, sum(bid_size) AS volume, "
     "sum(bid * bid_size) / sum(bid_size) AS vwap FROM quotes",
+    "window": "SELECT t.time, t.price, count() AS quotes, min(q.bid) AS bid, max(q.ask) AS ask, "
+    "sum(q.bid_size) AS size FROM trades t WINDOW JOIN quotes q ON (t.symbol = q.symbol) "
+    "RANGE BETWEEN 1 second PRECEDING AND 1 second FOLLOWING EXCLUDE PREVAILING",
     "last": "SELECT symbol, time, bid, ask FROM quotes LATEST ON time PARTITION BY symbol",
     "sum": "SELECT sum(open) AS open, sum(high) AS high, sum(low) AS low, sum(close) AS close, "
     "sum(volume) AS volume FROM bars",

@@ -8,6 +8,9 @@ use tapedb_engine::{Database, Stream};
 use tapedb_market::SymbolBooks;
 use tapedb_schema::Timestamp;
 
+/// Messages between two questions whether the book is still wanted.
+const ASKED_EVERY: u64 = 1_024;
+
 /// Where the replay of a book began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BookStart {
@@ -34,6 +37,17 @@ pub struct BookAt {
     pub messages: u64,
 }
 
+/// Which books are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct BookRequest<'a> {
+    /// The symbol.
+    pub symbol: &'a str,
+    /// After all messages up to this time, itself included.
+    pub time: Timestamp,
+    /// Only messages below these sequence numbers, one for each space; `None`: all.
+    pub ends: Option<&'a [u64]>,
+}
+
 /// Books of streams.
 pub trait StreamBooks {
     /// The books of a symbol after all messages up to a time, itself included. `db` is the stream's database, in which the
@@ -42,22 +56,52 @@ pub trait StreamBooks {
     /// # Errors
     /// [`BookError::NoBooks`], the engine's.
     fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError>;
+
+    /// The books that a request wants; `None`: `is_wanted`, which is called again and again meanwhile, has returned `false`.
+    ///
+    /// # Errors
+    /// As [`StreamBooks::book_at`].
+    fn book_while(
+        &self,
+        db: &Database,
+        request: &BookRequest<'_>,
+        is_wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<BookAt>, BookError>;
 }
 
 impl StreamBooks for Stream {
     fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError> {
-        book_of(self, db, symbol, time, None)
+        book_of(self, db, &BookRequest { symbol, time, ends: None })
+    }
+
+    fn book_while(
+        &self,
+        db: &Database,
+        request: &BookRequest<'_>,
+        is_wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<BookAt>, BookError> {
+        let (found, is_whole) = replayed(self, db, request, is_wanted)?;
+        Ok(is_whole.then_some(found))
     }
 }
 
-/// The books of a symbol after all messages up to a time; with `ends`, after those of them below these sequence numbers.
+/// The books that a request wants.
 pub(crate) fn book_of(
     stream: &Stream,
     db: &Database,
-    symbol: &str,
-    time: Timestamp,
-    ends: Option<&[u64]>,
+    request: &BookRequest<'_>,
 ) -> Result<BookAt, BookError> {
+    Ok(replayed(stream, db, request, &mut || true)?.0)
+}
+
+/// The books that a request wants, and whether they were wanted until the end.
+fn replayed(
+    stream: &Stream,
+    db: &Database,
+    request: &BookRequest<'_>,
+    is_wanted: &mut dyn FnMut() -> bool,
+) -> Result<(BookAt, bool), BookError> {
+    let BookRequest { symbol, time, ends } = *request;
     let mut replay = BookReplay::new(stream)?;
     let (found, passed_over) = match checkpoints::open(db, stream.name())? {
         Some(checkpoints) => checkpoints::find(&checkpoints, stream, symbol, time, ends)?,
@@ -77,15 +121,17 @@ pub(crate) fn book_of(
     let gaps = gap_list::gaps_of(stream, &replay, symbol, cursor.clone())?;
     let mut gaps = gaps.into_iter().peekable();
     let (mut cursor, mut messages) = (cursor.symbols([symbol]).types(replay.types()).open()?, 0);
-    while let Some(message) = cursor.next()? {
+    let mut is_whole = is_wanted();
+    while is_whole && let Some(message) = cursor.next()? {
         let at = (message.time(), message.sequence());
         while let Some(gap) = gaps.next_if(|gap| (gap.time, gap.sequence) < at) {
             replay.gap(id, gap.time, &gap.gap);
         }
         replay.apply(&message)?;
         messages += 1;
+        is_whole = messages % ASKED_EVERY != 0 || is_wanted();
     }
     gaps.for_each(|gap| replay.gap(id, gap.time, &gap.gap));
     let books = replay.books().symbol(id).cloned().unwrap_or_default();
-    Ok(BookAt { time, books, start, passed_over, messages })
+    Ok((BookAt { time, books, start, passed_over, messages }, is_whole))
 }

@@ -17,7 +17,7 @@ mod prices;
 mod replay;
 mod writer;
 
-pub use at::{BookAt, BookStart, StreamBooks};
+pub use at::{BookAt, BookRequest, BookStart, StreamBooks};
 pub use bar_writer::BarWriter;
 pub use bars::{BarCounts, BarReader, SymbolBar};
 pub use checkpoints::checkpoints_of;

@@ -4,7 +4,7 @@
 //! which begin there. A message that is earlier than those applied changes the past, and so does a gap that may concern several symbols:
 //! the book is then read again.
 
-use crate::at::{BookAt, book_of};
+use crate::at::{BookAt, BookRequest, book_of};
 use crate::error::BookError;
 use crate::replay::BookReplay;
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn read(db: &Database, stream: &Stream, symbol: &str) -> Result<(BookAt, Cursor)
     let ends = stream.next_sequences()?;
     let history = stream.cursor().to_sequences(ends.iter().copied());
     let time = history.time_range()?.map_or(Timestamp(i64::MIN), |(_, last)| last);
-    let found = book_of(stream, db, symbol, time, Some(&ends))?;
+    let found = book_of(stream, db, &BookRequest { symbol, time, ends: Some(&ends) })?;
     let replay = BookReplay::new(stream)?;
     let mut cursor = stream.cursor().from_sequences(ends).live();
     // Gaps of other symbols may concern this one.

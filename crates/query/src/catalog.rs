@@ -2,6 +2,7 @@
 //!
 //! The schema [`MAIN`], where names without a stream are looked up, has streams of one message type as tables.
 
+use crate::book;
 use crate::error::{Error, Reason, wrapped};
 use crate::open::OpenStream;
 use crate::snapshot::Snapshot;
@@ -17,6 +18,9 @@ pub(crate) const CATALOG: &str = "tapedb";
 
 /// Name of the schema of names that have none.
 pub(crate) const MAIN: &str = "main";
+
+/// Functions that are tables. They are looked up here first.
+const FUNCTIONS: [&str; 3] = [book::FUNCTION, "generate_series", "range"];
 
 /// The streams of a query.
 #[derive(Debug)]
@@ -67,8 +71,7 @@ impl Types {
         if snapshot.has(&self.name) {
             return snapshot.stream(&self.name);
         }
-        let near = spelling::near(&self.name, snapshot.names().iter().map(String::as_str));
-        Err(Error::new(Reason::Query, format!("there is no stream {:?}{near}", self.name)))
+        Err(snapshot.no_stream(&self.name))
     }
 }
 
@@ -117,6 +120,9 @@ impl SchemaProvider for Bare {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if !self.0.has(name) {
+            if FUNCTIONS.contains(&name) {
+                return Ok(None);
+            }
             let near = spelling::near(name, self.0.names().iter().map(String::as_str));
             let what = format!(
                 "there is no table {name:?}{near}; a table is a stream and a message type, such as {}",

@@ -2,7 +2,7 @@
 
 use crate::asof::syntax::{next, word_at};
 use crate::error::{Error, Reason};
-use crate::{aggregates, decimal, gapfill, time};
+use crate::{aggregates, bounded, decimal, gapfill, l2price, time};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ShowStatementFilter, Statement, Value};
@@ -15,6 +15,8 @@ pub(crate) fn register(context: &SessionContext) {
         .chain(gapfill::functions())
         .for_each(|function| context.register_udf(function));
     context.register_udf(ScalarUDF::new_from_impl(decimal::Exact::default()));
+    context.register_udf(ScalarUDF::new_from_impl(l2price::L2Price::default()));
+    bounded::bound(context);
     aggregates::all().into_iter().for_each(|function| context.register_udaf(function));
 }
 

@@ -1,10 +1,12 @@
 //! Names in queries, replaced by those of streams, tables and columns.
 
+use crate::book;
 use crate::latest;
+use crate::parameters::Parameters;
 use crate::snapshot::Snapshot;
 use crate::spelling::find;
 use crate::table::Table;
-use datafusion::arrow::datatypes::{DataType, Fields};
+use datafusion::arrow::datatypes::{DataType, Fields, SchemaRef};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement as Ast, TableAlias,
@@ -15,14 +17,20 @@ use std::ops::ControlFlow;
 
 /// Replaces names in a statement that differ by case alone from those of streams, tables and columns, and opens the streams that it
 /// names, all as of one moment. Quoted names are taken as they are.
-pub(crate) fn resolve(statement: &mut Statement, snapshot: &Snapshot) -> Result<(), crate::Error> {
+pub(crate) fn resolve(
+    statement: &mut Statement,
+    snapshot: &Snapshot,
+    parameters: &Parameters,
+) -> Result<(), crate::Error> {
     let Some(ast) = ast_of(statement) else { return Ok(()) };
-    let mut tables = Tables { snapshot, own: BTreeSet::new(), found: Vec::new() };
+    let mut tables =
+        Tables { snapshot, parameters, own: BTreeSet::new(), found: Vec::new(), columns: Vec::new() };
     let _ = Visit::visit(&*ast, &mut Own(&mut tables.own));
     let _ = VisitMut::visit(ast, &mut tables);
-    let Tables { found, own, .. } = tables;
+    let Tables { found, own, columns: others, .. } = tables;
     snapshot.fix()?;
     let mut columns = Columns { known: BTreeSet::new(), own, by_lower: BTreeMap::new() };
+    others.iter().for_each(|schema| columns.add(schema.fields()));
     for (stream, table) in found {
         // What cannot be a table is an error with more words later.
         if let Ok(found) = snapshot.stream(&stream).and_then(|open| Table::new(open, &table)) {
@@ -94,8 +102,11 @@ impl Visitor for Own<'_> {
 /// Finds the tables of a statement, and writes their names as they are.
 struct Tables<'a> {
     snapshot: &'a Snapshot,
+    parameters: &'a Parameters,
     own: BTreeSet<String>,
     found: Vec<(String, String)>,
+    /// Columns of functions.
+    columns: Vec<SchemaRef>,
 }
 
 impl VisitorMut for Tables<'_> {
@@ -104,6 +115,8 @@ impl VisitorMut for Tables<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let Some((stream, table)) = latest::resolve(factor, self.snapshot) {
             self.found.push((stream, table));
+        } else if let Some(columns) = book::resolve(factor, self.snapshot, self.parameters) {
+            self.columns.push(columns);
         }
         ControlFlow::Continue(())
     }

@@ -3,7 +3,9 @@
 use crate::aggregates::RefuseDistinct;
 use crate::arithmetic::CheckArithmetic;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
+use crate::book::{self, Book};
 use crate::catalog::{CATALOG, Latest, MAIN, Streams};
+use crate::complexity;
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
 use crate::functions;
@@ -16,6 +18,7 @@ use crate::order::UseTimeOrder;
 use crate::parameters::Parameters;
 use crate::pauses::PauseInJoins;
 use crate::pool::CONSUMERS_NAMED;
+use crate::room::{WORKER_STACK_BYTES, with_room};
 use crate::rows::{Rows, Workers, too_long};
 use crate::sample;
 use crate::snapshot::{MayRead, Snapshot};
@@ -123,6 +126,7 @@ impl Sql {
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads())
             .thread_name("tapedb-sql")
+            .thread_stack_size(WORKER_STACK_BYTES)
             .enable_time()
             .build()
             .map_err(|error| Error::new(Reason::Internal, format!("threads cannot be started: {error}")))?;
@@ -202,13 +206,20 @@ impl Sql {
 
     /// Plans a query on a part of its streams.
     pub(crate) fn plan(&self, run: &Run, slice: &Slice) -> Result<Planned, Error> {
+        with_room(&run.text, || self.planned(run, slice))
+    }
+
+    fn planned(&self, run: &Run, slice: &Slice) -> Result<Planned, Error> {
         let Inner { db, state, workers, .. } = &*self.inner;
         let Run { text, parameters, options, may_read, .. } = run;
         let limit = options.time_limit.filter(|_| !options.live);
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         let mut statement = parse(text)?;
         let snapshot = Arc::new(Snapshot::new(db, options, may_read.as_ref(), slice)?);
-        names::resolve(&mut statement, &snapshot)?;
+        if let Some(ast) = names::ast_of(&mut statement) {
+            complexity::check(ast)?;
+        }
+        names::resolve(&mut statement, &snapshot, parameters)?;
         if let Some(ast) = names::ast_of(&mut statement) {
             let aggregates = state.aggregate_functions().keys().cloned().collect();
             sample::expand(ast, &aggregates)?;
@@ -220,6 +231,8 @@ impl Sql {
         catalogs.register_catalog(LATEST.into(), Arc::new(Latest(snapshot.clone())));
         let mut state = state.clone();
         state.register_catalog_list(Arc::new(catalogs));
+        let book = Book { snapshot: snapshot.clone(), parameters: parameters.clone() };
+        state.register_udtf(book::FUNCTION, Arc::new(book));
         let parameters = parameters.0.clone();
         let plan = workers.block_on(within(deadline, async {
             let plan = state.statement_to_plan(statement).await?;
@@ -239,6 +252,10 @@ impl Sql {
 
     /// Starts a planned query.
     pub(crate) fn execute(&self, run: &Run, planned: Planned) -> Result<Rows, Error> {
+        with_room(&run.text, || self.started(run, planned))
+    }
+
+    fn started(&self, run: &Run, planned: Planned) -> Result<Rows, Error> {
         let Planned { state, plan, snapshot, deadline } = planned;
         let workers = &self.inner.workers;
         let started = workers.block_on(within(deadline, async {
@@ -298,7 +315,7 @@ async fn within<T>(
 /// The one statement of a text.
 fn parse(text: &str) -> Result<Statement, Error> {
     let sql_error = |error| DataFusionError::SQL(Box::new(error), None);
-    let mut tokens = asof::syntax::tokens(text).map_err(sql_error)?;
+    let mut tokens = asof::syntax::tokens(text)?;
     sample::replace(&mut tokens).map_err(sql_error)?;
     functions::replace_description(&mut tokens);
     let mut statements = DFParserBuilder::new(ParserInput::Tokens(tokens)).build()?.parse_statements()?;

@@ -1,12 +1,14 @@
 //! The streams that a query reads, all as of one moment.
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::live::Slice;
 use crate::open::OpenStream;
 use crate::options::Options;
+use crate::spelling;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use tapedb_arrow::Decimals;
 use tapedb_engine::Database;
 
 /// Whether a user may read a stream.
@@ -76,7 +78,23 @@ impl Snapshot {
 
     /// The stream that a name in a query means: that of the name, or the only one that differs by case alone.
     pub fn name_of(&self, name: &str) -> Option<&str> {
-        crate::spelling::find(name, self.names.iter().map(String::as_str))
+        spelling::find(name, self.names.iter().map(String::as_str))
+    }
+
+    /// The error of a name that no stream has.
+    pub fn no_stream(&self, name: &str) -> Error {
+        let near = spelling::near(name, self.names.iter().map(String::as_str));
+        Error::new(Reason::Query, format!("there is no stream {name:?}{near}"))
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// What becomes of `decimal64`.
+    pub fn decimals(&self) -> Decimals {
+        self.options.decimals
     }
 
     /// A stream by its exact name; it is opened if it is not.

@@ -4,6 +4,9 @@
 //! nothing else here.
 
 use super::window;
+use crate::complexity;
+use crate::error::Error;
+use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     Join, JoinOperator, Select, Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
@@ -15,22 +18,30 @@ use std::ops::ControlFlow;
 /// The tokens of a text, with joins that the parser accepts.
 ///
 /// # Errors
-/// When the text has no tokens of SQL.
-pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
-    let mut tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location()?;
+/// When the text has no tokens of SQL, or too many of them.
+pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, Error> {
+    let not_sql = |error: ParserError| DataFusionError::SQL(Box::new(error), None);
+    let read = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
+    let mut tokens = read.map_err(|error| not_sql(error.into()))?;
+    complexity::check_tokens(&tokens)?;
+    replace_all(&mut tokens).map_err(not_sql)?;
+    Ok(tokens)
+}
+
+fn replace_all(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     let mut at = 0;
     while at < tokens.len() {
-        window::syntax::replace(&mut tokens, at)?;
+        window::syntax::replace(tokens, at)?;
         if is_word(&tokens[at], "ASOF") {
-            replace(&mut tokens, at)?;
+            replace(tokens, at)?;
         } else if is_word(&tokens[at], "GLOBAL")
-            && ["JOIN", "LEFT", "INNER"].contains(&&*word_at(&tokens, next(&tokens, at)))
+            && ["JOIN", "LEFT", "INNER"].contains(&&*word_at(tokens, next(tokens, at)))
         {
             return Err(ParserError::ParserError("there is no GLOBAL JOIN; leave out GLOBAL".into()));
         }
         at += 1;
     }
-    Ok(tokens)
+    Ok(())
 }
 
 /// Replaces what the parser does not accept of a join that begins with `ASOF`.

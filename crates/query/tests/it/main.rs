@@ -1,8 +1,11 @@
 //! Queries on databases: one binary, so that DataFusion is linked once.
 
 mod asof;
+mod asof_edges;
+mod books;
 mod explain;
 mod gaps;
+mod large;
 mod limits;
 mod live;
 mod markets;

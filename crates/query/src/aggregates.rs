@@ -1,5 +1,6 @@
 //! Aggregate functions that replace DataFusion's or add to them.
 
+mod by_time;
 mod distinct;
 mod ema;
 mod fold;
@@ -13,6 +14,7 @@ mod twap;
 mod vwap;
 mod window;
 
+pub(crate) use by_time::UseTimes;
 pub(crate) use distinct::RefuseDistinct;
 pub(crate) use function::needs_order;
 

@@ -1,6 +1,6 @@
 //! Plans queries and starts them.
 
-use crate::aggregates::RefuseDistinct;
+use crate::aggregates::{RefuseDistinct, UseTimes};
 use crate::arithmetic::CheckArithmetic;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
 use crate::book::{self, Book};
@@ -421,6 +421,7 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let at = rules.iter().position(|rule| rule.name() == "replace_distinct_aggregate").unwrap_or(0);
     rules.insert(at, Arc::new(UseLatest));
     rules.insert(at, Arc::new(FillGaps));
+    rules.push(Arc::new(UseTimes));
     rules
 }
 

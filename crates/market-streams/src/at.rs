@@ -57,7 +57,7 @@ pub trait StreamBooks {
     /// [`BookError::NoBooks`], the engine's.
     fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError>;
 
-    /// The books that a request wants; `None`: `is_wanted`, which is called again and again meanwhile, has returned `false`.
+    /// The books that a request wants; `None`: `is_wanted`, which is called again and again, has returned `false`.
     ///
     /// # Errors
     /// As [`StreamBooks::book_at`].

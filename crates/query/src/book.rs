@@ -204,7 +204,7 @@ impl PartitionStream for Levels {
             let found = open.stream.book_while(snapshot.database(), &request, is_wanted).map_err(failed)?;
             if let Some(found) = found {
                 let batch = batch_of(&found, &symbol, depth, &schema)?;
-                // Nobody may want it by now.
+                // The query may have stopped by now.
                 let _ = sender.blocking_send(Ok(batch));
             }
             Ok(())

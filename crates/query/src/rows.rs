@@ -13,7 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -26,11 +26,23 @@ const END_TIME: Duration = Duration::from_millis(100);
 
 /// The threads that compute. They end by themselves when this is dropped, at their next pause.
 #[derive(Debug)]
-pub(crate) struct Workers(Option<Runtime>);
+pub(crate) struct Workers {
+    runtime: Option<Runtime>,
+    /// Has the clock of those that wait: that of the other one stands while all of its threads compute.
+    waiting: Runtime,
+}
 
 impl Workers {
-    pub fn new(runtime: Runtime) -> Self {
-        Self(Some(runtime))
+    /// # Errors
+    /// When the system has no room for more.
+    pub fn new(runtime: Runtime) -> std::io::Result<Self> {
+        let waiting = Builder::new_current_thread().enable_time().build()?;
+        Ok(Self { runtime: Some(runtime), waiting })
+    }
+
+    /// The result of a future that only waits for what other threads do.
+    pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
+        self.waiting.block_on(future)
     }
 
     /// The result of a future, computed in this thread.
@@ -39,13 +51,13 @@ impl Workers {
     }
 
     fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("it is taken out when this is dropped")
+        self.runtime.as_ref().expect("it is taken out when this is dropped")
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(END_TIME);
         }
     }
@@ -203,7 +215,7 @@ impl Rows {
                 Some(Work::There(rows)) => return there(rows, until),
                 Some(Work::Live(rows)) => return rows.next_until(until.map(Instant::into_std)),
             };
-            let next = self.workers.block_on(async {
+            let next = self.workers.wait_for(async {
                 match end {
                     None => Ok(running.next().await),
                     Some(end) => timeout_at(end, running.next()).await,

@@ -123,15 +123,16 @@ impl Sql {
     /// # Errors
     /// When threads cannot be started.
     pub fn with_options(db: &Database, options: Options) -> Result<Self, Error> {
+        let unstarted = |error| Error::new(Reason::Internal, format!("threads cannot be started: {error}"));
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads())
             .thread_name("tapedb-sql")
             .thread_stack_size(WORKER_STACK_BYTES)
             .enable_time()
             .build()
-            .map_err(|error| Error::new(Reason::Internal, format!("threads cannot be started: {error}")))?;
+            .map_err(unstarted)?;
         let state = state(&options)?;
-        let workers = Arc::new(Workers::new(runtime));
+        let workers = Arc::new(Workers::new(runtime).map_err(unstarted)?);
         Ok(Self { inner: Arc::new(Inner { db: db.clone(), options, state, workers }) })
     }
 

@@ -146,3 +146,31 @@ fn parameters_take_the_type_that_they_are_compared_with() {
     let named = Parameters::named([("least", 98i64)]);
     assert_eq!(of("SELECT n FROM bars WHERE n >= $least", &named), ["98", "99"]);
 }
+
+/// A join of all pairs of rows, of which no pair is wanted, returns nothing for a long time.
+#[test]
+fn a_join_of_all_pairs_stops_in_time_and_leaves_its_thread() {
+    let place = bars(20_000, true);
+    for threads in [1, 2] {
+        let sql = place.sql_with(Options {
+            threads: Some(threads),
+            time_limit: Some(Duration::from_millis(50)),
+            ..Options::default()
+        });
+        for query in [
+            "SELECT a.n FROM bars a, bars b WHERE a.n * 2 + b.n * 2 = 7",
+            "SELECT count(*) FROM bars a LEFT JOIN bars b ON a.price + b.price < 0",
+            "SELECT count(*) FROM bars a WHERE NOT EXISTS (SELECT 1 FROM bars b WHERE a.n + b.n < 0)",
+        ] {
+            let error = sql.query(query).and_then(rows_of).unwrap_err();
+            assert_eq!(error.reason(), Reason::Limit, "{query}: {error}");
+            // The same thread answers at once.
+            let unlimited = Options { threads: Some(threads), time_limit: None, ..Options::default() };
+            let rows = sql.query_as("SELECT count(*) FROM bars", &Parameters::default(), &unlimited);
+            assert_eq!(rows_of(rows.unwrap()).unwrap(), ["20000"]);
+        }
+    }
+    // In parts and whole, the pairs are the same.
+    let query = "SELECT count(*), sum(a.n), sum(b.n) FROM bars a JOIN bars b ON a.n + 3 > b.n AND a.n < b.n WHERE b.n < 2000 AND a.n < 2100";
+    assert_eq!(place.rows(query), ["3997|3992004|3997999"]);
+}

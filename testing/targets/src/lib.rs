@@ -55,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     targets::tables::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,
+    targets::ilp::TARGET,
     targets::arrow_ipc::TARGET,
     targets::parquet::TARGET,
 ];

@@ -8,6 +8,7 @@ pub mod compiled_row;
 pub mod dbn;
 pub mod evolve;
 pub mod frames;
+pub mod ilp;
 pub mod importers;
 pub mod itch;
 pub mod json_text;

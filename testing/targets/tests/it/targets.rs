@@ -181,6 +181,11 @@ fn wire() {
 }
 
 #[test]
+fn ilp() {
+    fuzz("ilp", RUNS);
+}
+
+#[test]
 fn kdb() {
     fuzz("kdb", RUNS);
 }

@@ -1,0 +1,335 @@
+//! Lines into streams.
+
+use crate::error::WriteError;
+use crate::gather::Gathered;
+use crate::options::LoadOptions;
+use crate::retries::{Begun, Key, Retries};
+use crate::table::Table;
+use crc_fast::{CrcAlgorithm, checksum};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tapedb_access::{May, User};
+use tapedb_engine::{Database, Error, Invalid, NotFound, Stale};
+use tapedb_ilp::{Parser, Precision};
+
+/// How often a request begins again when other programs change the schemas of its streams.
+const ATTEMPTS_MAX: usize = 8;
+
+/// Writes lines into the streams of a database: the stream of a line has the name of its table.
+///
+/// ```
+/// use tapedb_access::User;
+/// use tapedb_engine::Database;
+/// use tapedb_ilp_load::{LineLoader, LoadOptions, Precision};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::open(directory.path().join("db"))?;
+/// let loader = LineLoader::new(db.clone(), LoadOptions::default());
+/// loader.write(b"trades,symbol=AIG price=48.5,size=3i 17\n", Precision::Nanoseconds, &User::unrestricted())?;
+///
+/// let mut cursor = db.stream("trades")?.cursor().open()?;
+/// let message = cursor.next()?.expect("one message");
+/// assert_eq!((message.symbol(), message.time().0), ("AIG", 17));
+/// assert_eq!(message.record()?.get("price").unwrap().to_string(), "48.5");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LineLoader {
+    db: Database,
+    options: LoadOptions,
+    /// Held while streams are created and get fields.
+    changing: Mutex<()>,
+    retries: Retries,
+    pending_bytes: AtomicUsize,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    requests: AtomicU64,
+    lines: AtomicU64,
+    repeated: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What a [`LineLoader`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadCounts {
+    /// Requests, and pieces of lines over TCP, that were stored.
+    pub requests: u64,
+    /// Messages that were stored.
+    pub lines: u64,
+    /// Requests that were stored already when they arrived.
+    pub repeated: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+}
+
+/// A connection, over which requests come one after another.
+#[derive(Debug, Default)]
+pub struct LineConnection {
+    /// The last request, whose answer may not have arrived.
+    last: Option<Key>,
+}
+
+/// Bytes of a request, counted while it is handled.
+#[derive(Debug)]
+pub(crate) struct Pending<'a> {
+    of: &'a AtomicUsize,
+    bytes: usize,
+    most: usize,
+}
+
+impl LineLoader {
+    /// Writes into a database that is open for writing.
+    pub fn new(db: Database, options: LoadOptions) -> Self {
+        Self {
+            db,
+            options,
+            changing: Mutex::new(()),
+            retries: Retries::default(),
+            pending_bytes: AtomicUsize::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &LoadOptions {
+        &self.options
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> LoadCounts {
+        let Counters { requests, lines, repeated, refused } = &self.counters;
+        let [requests, lines, repeated, refused] =
+            [requests, lines, repeated, refused].map(|counter| counter.load(Ordering::Relaxed));
+        LoadCounts { requests, lines, repeated, refused }
+    }
+
+    /// Counts the bytes of a request that is handled.
+    pub(crate) fn pending(&self) -> Pending<'_> {
+        Pending { of: &self.pending_bytes, bytes: 0, most: self.options.pending_bytes_max }
+    }
+
+    /// Stores all lines, or none. When it returns, they are as durable as their streams promise. Returns how many messages were stored.
+    ///
+    /// # Errors
+    /// The first line that is wrong, in a text or for its stream; a right that the user lacks. Nothing is stored then. A disk that is
+    /// full or broken: a part may be stored.
+    pub fn write(&self, lines: &[u8], precision: Precision, user: &User) -> Result<usize, WriteError> {
+        self.counted(self.store(lines, precision, user, &mut |_| Ok(true)), false)
+    }
+
+    /// [`LineLoader::write`] for a request that a client sends again when it does not receive the answer: then it is not stored again.
+    /// `name`: what the client calls it, if it does so.
+    ///
+    /// # Errors
+    /// As [`LineLoader::write`]; two requests of the same name.
+    pub fn write_once(
+        &self,
+        connection: &mut LineConnection,
+        lines: &[u8],
+        precision: Precision,
+        user: &User,
+        name: Option<&str>,
+    ) -> Result<usize, WriteError> {
+        if let Some(last) = connection.last.take() {
+            self.retries.received(&last);
+        }
+        let unit = precision.nanoseconds() as u64;
+        let sum = checksum(CrcAlgorithm::Crc64Nvme, lines) ^ unit.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let key = match name {
+            Some(name) => Key::Named { user: user.name.clone(), name: name.into() },
+            None => Key::Bytes { user: user.name.clone(), length: lines.len(), checksum: sum },
+        };
+        let mut storing = None;
+        let mut is_repeated = false;
+        let stored = self.store(lines, precision, user, &mut |has_times| {
+            // Without timestamps, the same bytes are other messages each time.
+            if storing.is_some() || name.is_none() && !has_times {
+                return Ok(true);
+            }
+            match self.retries.begin(&key, sum, Instant::now) {
+                Begun::New(new) => storing = Some(new),
+                Begun::Stored => is_repeated = true,
+                Begun::Different => {
+                    let what = "another request with the same Idempotency-Key and other lines was stored";
+                    return Err(WriteError::Refused { line: None, what: what.into() });
+                }
+            }
+            Ok(!is_repeated)
+        });
+        if let (Ok(_), Some(storing)) = (&stored, storing) {
+            storing.stored(Instant::now());
+            connection.last = Some(key);
+        } else if is_repeated {
+            connection.last = Some(key);
+        }
+        self.counted(stored, is_repeated)
+    }
+
+    fn counted(&self, stored: Result<usize, WriteError>, is_repeated: bool) -> Result<usize, WriteError> {
+        let Counters { requests, lines, repeated, refused } = &self.counters;
+        match &stored {
+            Ok(0) if is_repeated => repeated.fetch_add(1, Ordering::Relaxed),
+            Ok(stored) => {
+                lines.fetch_add(*stored as u64, Ordering::Relaxed);
+                requests.fetch_add(1, Ordering::Relaxed)
+            }
+            Err(_) => refused.fetch_add(1, Ordering::Relaxed),
+        };
+        stored
+    }
+
+    /// `may_begin`: called with whether all lines have timestamps, before anything is changed; `false`: nothing is to be done.
+    fn store(
+        &self,
+        lines: &[u8],
+        precision: Precision,
+        user: &User,
+        may_begin: &mut dyn FnMut(bool) -> Result<bool, WriteError>,
+    ) -> Result<usize, WriteError> {
+        let now = now();
+        // Tables that are stored, where a request begins again for others.
+        let mut done = HashSet::new();
+        for _ in 0..ATTEMPTS_MAX {
+            let mut gathered = Gathered::new(&self.db, &self.options, now);
+            let parsed = Parser::new(precision, self.options.limits).parse(lines, &mut gathered);
+            parsed.map_err(|error| WriteError::Refused {
+                line: Some(error.line),
+                what: format!("column {}: {}", error.column, error.what),
+            })?;
+            gathered.tables.iter_mut().try_for_each(Table::complete)?;
+            self.check_rights(&gathered.tables, user)?;
+            if !may_begin(gathered.has_times)? {
+                return Ok(0);
+            }
+            let rows = gathered.rows();
+            if self.append(&mut gathered.tables, &mut done)? {
+                return Ok(rows);
+            }
+        }
+        Err(WriteError::Busy { what: "the schemas of the streams change all the time; try again".into() })
+    }
+
+    fn check_rights(&self, tables: &[Table], user: &User) -> Result<(), WriteError> {
+        let denied = |what: String| Err(WriteError::Denied { what });
+        for table in tables {
+            let name = &table.name;
+            let may = |what| user.may(what, name);
+            if table.stream.is_none() && !(self.options.create && may(May::Create)) {
+                // Whether there is a stream is nothing that every user may see.
+                return denied(format!(
+                    "user {:?} may not write stream {name:?}, or there is none",
+                    user.name
+                ));
+            }
+            if table.stream.is_some() && !may(May::Write) {
+                return denied(format!(
+                    "user {:?} may not write stream {name:?}, or there is none",
+                    user.name
+                ));
+            }
+            if table.changes_schema() && !(self.options.create && (may(May::Create) || may(May::Admin))) {
+                let fields = table.new_fields().join(", ");
+                return denied(format!(
+                    "user {:?} may not add fields to stream {name:?}, which lacks {fields}",
+                    user.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends all tables. `false`: a stream has changed since the lines were gathered.
+    fn append(&self, tables: &mut [Table], done: &mut HashSet<String>) -> Result<bool, WriteError> {
+        let waiting = |table: &&mut Table| !done.contains(&table.name);
+        let tables: Vec<&mut Table> = tables.iter_mut().filter(waiting).collect();
+        // One table that has its stream is checked while it is appended.
+        let is_simple = tables.len() == 1 && tables.iter().all(|table| !table.changes_schema());
+        if !is_simple {
+            for table in &tables {
+                let Some(stream) = &table.stream else { continue };
+                let checked = stream
+                    .loader()
+                    .and_then(|loader| table.with_columns(false, |columns| loader.check_columns(columns)));
+                match checked {
+                    Ok(()) => {}
+                    Err(error) if is_stale(&error) => return Ok(false),
+                    Err(error) => return Err(WriteError::of_engine(error, |row| table.line(row))),
+                }
+            }
+        }
+        for table in tables {
+            if table.changes_schema() && !self.change_schema(table)? {
+                return Ok(false);
+            }
+            let Some(stream) = &table.stream else { return Ok(false) };
+            let appended = stream.loader().and_then(|mut loader| {
+                table.with_columns(true, |columns| loader.append_columns(columns))?;
+                let flushed = loader.flush();
+                if flushed.is_err() {
+                    // Else the loader writes them when it is dropped.
+                    loader.discard();
+                }
+                flushed
+            });
+            match appended {
+                Ok(_) => drop(done.insert(table.name.clone())),
+                Err(error) if is_stale(&error) => return Ok(false),
+                Err(error) => return Err(WriteError::of_engine(error, |row| table.line(row))),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Creates the stream of a table, or gives it the fields that it lacks. `false`: another program has changed it.
+    fn change_schema(&self, table: &mut Table) -> Result<bool, WriteError> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let schema = table.needed_schema();
+        let changed = match &table.stream {
+            None => match self.db.create_stream(&table.name, schema, self.options.stream) {
+                Err(Error::Invalid(Invalid::StreamExists { .. })) => return Ok(false),
+                created => created,
+            },
+            Some(stream) => match self.db.stream(&table.name) {
+                Ok(now) if now.schema() == stream.schema() => self.db.change_schema(&table.name, schema),
+                Ok(_) | Err(Error::NotFound(NotFound::Stream { .. })) => return Ok(false),
+                Err(error) => Err(error),
+            },
+        };
+        let changed = changed.map_err(|error| WriteError::of_engine(error, |_| None))?;
+        table.stream = Some(changed);
+        Ok(true)
+    }
+}
+
+impl Pending<'_> {
+    /// More bytes of the request; `false`: too many requests are handled now.
+    pub fn add(&mut self, bytes: usize) -> bool {
+        let before = self.of.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        before.saturating_add(bytes) <= self.most
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn is_stale(error: &Error) -> bool {
+    matches!(
+        error.first(),
+        Error::Stale(Stale::Outdated { .. } | Stale::Deleted { .. } | Stale::Renamed { .. })
+    )
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,107 @@
+//! Lines over TCP, without answers: a client whose line is wrong is disconnected, and the reason is in the log.
+
+use crate::error::WriteError;
+use crate::http::LineGateway;
+use crate::server::Open;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tapedb_access::Credentials;
+use tapedb_ilp::{Framer, Precision};
+
+/// Bytes that are received at once, at most.
+const PIECE_BYTES: usize = 1 << 20;
+/// A client that sends nothing for so long is disconnected.
+const IDLE_MAX: Duration = Duration::from_secs(3600);
+
+/// Stores lines until the client leaves.
+pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io::Result<()> {
+    let mut socket = &open.socket;
+    socket.set_read_timeout(Some(IDLE_MAX))?;
+    let Ok(client) = gateway.logins().login(Some(peer.ip()), Credentials::None) else {
+        tracing::warn!(%peer, "a client of the line protocol over TCP was refused: it cannot authenticate, and there is no user \"anonymous\"");
+        return Ok(());
+    };
+    let line_bytes_max = gateway.loader().options().limits.line_bytes_max;
+    let (mut framer, mut bytes) = (Framer::new(), Vec::new());
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut pending = gateway.loader().pending();
+    pending.add(PIECE_BYTES);
+    loop {
+        let read = match socket.read(&mut piece) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if read == 0 {
+            if !bytes.is_empty() {
+                tracing::warn!(%peer, bytes = bytes.len(), "a client of the line protocol has left in the middle of a line");
+            }
+            return Ok(());
+        }
+        open.is_busy.store(true, Ordering::SeqCst);
+        let begin = bytes.len();
+        bytes.extend_from_slice(&piece[..read]);
+        let end = framer.push(&piece[..read]).map(|end| begin + end);
+        if let Some(end) = end {
+            let Some(user) = client.user() else {
+                tracing::warn!(%peer, "a client of the line protocol over TCP was refused: the user was removed");
+                return Ok(());
+            };
+            let lines = &bytes[..end];
+            if let Err(error) = store(gateway, lines, &user) {
+                tracing::warn!(%peer, %error, "a client of the line protocol was disconnected; lines before the wrong one are stored");
+                return Ok(());
+            }
+            bytes.drain(..end);
+        }
+        open.is_busy.store(false, Ordering::SeqCst);
+        if framer.pending() > line_bytes_max {
+            tracing::warn!(%peer, "a client of the line protocol was disconnected: a line is longer than {line_bytes_max} bytes");
+            return Ok(());
+        }
+        if open.stop.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+    }
+}
+
+/// Stores lines up to the first that is wrong.
+fn store(gateway: &LineGateway, lines: &[u8], user: &tapedb_access::User) -> Result<(), WriteError> {
+    let loader = gateway.loader();
+    let failed = match loader.write(lines, Precision::Nanoseconds, user) {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    if let Some(begins) = failed.line().and_then(|line| begin_of(lines, line))
+        && begins > 0
+    {
+        loader.write(&lines[..begins], Precision::Nanoseconds, user)?;
+    }
+    Err(failed)
+}
+
+/// Where a line begins.
+fn begin_of(lines: &[u8], line: u64) -> Option<usize> {
+    let (mut framer, mut at) = (Framer::new(), 0);
+    for _ in 1..line {
+        let end = lines[at..].iter().position(|byte| framer.push(std::slice::from_ref(byte)).is_some())?;
+        at += end + 1;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_by_number() {
+        let lines = b"a b=1\n\na c=\"x\ny\"\nd";
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|line| begin_of(lines, line)),
+            [Some(0), Some(6), Some(7), Some(17), None]
+        );
+    }
+}

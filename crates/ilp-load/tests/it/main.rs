@@ -1,0 +1,7 @@
+//! The line protocol into streams.
+
+mod clients;
+mod http;
+mod loading;
+mod support;
+mod tcp;

@@ -3,6 +3,7 @@
 //! The same settings are flags of `tapedb server`, environment variables and keys of one TOML file. The defaults suit a
 //! single machine: loopback only, no users, generous limits.
 
+use crate::line_protocol::LineProtocol;
 use crate::tls;
 use rustls::ServerConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -77,6 +78,8 @@ pub struct Config {
     /// Encryption of [`listen`](Self::listen).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The InfluxDB line protocol. A [`Server`](crate::Server) alone does not support it, and refuses it.
+    pub ilp: LineProtocol,
     /// Limits.
     pub limits: Limits,
 }
@@ -186,6 +189,7 @@ impl Default for Config {
             keep_awake: false,
             copy_topics: Vec::new(),
             tls: None,
+            ilp: LineProtocol::default(),
             limits: Limits::default(),
         }
     }
@@ -260,6 +264,14 @@ impl Config {
                 "listening on {listen} without users would let every client read and delete everything; set `users` to a file \
                  (`tapedb user add` creates one), listen on 127.0.0.1, or set `insecure_allow_anyone`"
             ));
+        }
+        for (name, address) in [("ilp.http", self.ilp.http), ("ilp.tcp", self.ilp.tcp)] {
+            if address.is_open() && users.is_none() && !self.insecure_allow_anyone {
+                return refuse(format!(
+                    "listening on {address} without users would let every client write everything; set `users` to a file, set \
+                     `{name}` to an address of 127.0.0.1, or set `insecure_allow_anyone`"
+                ));
+            }
         }
         if listen.address().is_none() && tls.is_some() {
             return refuse(

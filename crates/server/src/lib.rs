@@ -12,6 +12,7 @@ mod handle;
 mod handshakes;
 mod histogram;
 mod http;
+mod line_protocol;
 mod load;
 mod log_limit;
 mod metrics;
@@ -35,6 +36,7 @@ mod watch;
 pub use component::Component;
 pub use config::{Config, CopyTopic, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
 pub use face::{ConnectionInfo, ServerHandle, StreamReaders};
+pub use line_protocol::LineProtocol;
 pub use metrics_page::MetricsPage;
 pub use server::{Addresses, Server, ServerError};
 // What functions of this crate take and give.

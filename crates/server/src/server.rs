@@ -84,6 +84,10 @@ const COPIES_NOT_SUPPORTED: &str = "`copy_topics` is implemented by `tapedb serv
                                    the setting, and start a `tapedb_topic_copy::Copier` for each topic beside the server";
 
 /// Like the copies.
+const LINES_NOT_SUPPORTED: &str = "`ilp` is implemented by `tapedb server`; a server alone does not support the line protocol: remove the \
+                                   setting, and start a `tapedb_ilp_load::LineServer` beside the server";
+
+/// Like the copies.
 const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
                                        the setting, and hold a `tapedb_shm::Awake` beside the server";
 
@@ -177,6 +181,9 @@ impl Server {
         config.check()?;
         if !config.copy_topics.is_empty() {
             return Err(ConfigError(COPIES_NOT_SUPPORTED.into()).into());
+        }
+        if config.ilp.is_on() {
+            return Err(ConfigError(LINES_NOT_SUPPORTED.into()).into());
         }
         if config.keep_awake {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());

@@ -85,8 +85,8 @@ impl tapedb_web::TopicList for Running {
     }
 }
 
-/// Streams of copies have at least the durability of clients' streams.
-fn stream_options(least: DurabilityMin) -> StreamOptions {
+/// Streams that the server creates have at least the durability of clients' streams.
+pub fn stream_options(least: DurabilityMin) -> StreamOptions {
     let options = StreamOptions::default();
     let durability = match least {
         DurabilityMin::Transient | DurabilityMin::Async => options.durability,

@@ -2,5 +2,6 @@
 
 pub mod cert;
 pub mod copies;
+pub mod lines;
 pub mod server;
 pub mod user;

@@ -5,6 +5,7 @@ mod status;
 mod web;
 
 use crate::commands::serve::copies::Copies;
+use crate::commands::serve::lines::Lines;
 use crate::creation;
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
@@ -17,8 +18,9 @@ use std::thread;
 use std::time::Duration;
 use tapedb_access::Authenticator;
 use tapedb_engine::Database;
+use tapedb_ilp_load::LineAddresses;
 use tapedb_server::{
-    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, Server, ServerError, Tls,
+    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, LineProtocol, Server, ServerError, Tls,
 };
 use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};
@@ -110,6 +112,18 @@ pub struct Args {
     #[arg(long, value_name = "TOPIC[=STREAM]", env = "TAPEDB_SERVER_COPY_TOPIC", value_delimiter = ',')]
     copy_topic: Vec<CopyTopic>,
 
+    /// Address for the InfluxDB line protocol over HTTP, as InfluxDB's and QuestDB's clients send it, or off. See docs/GATEWAYS.md.
+    #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_ILP")]
+    ilp: Option<Endpoint>,
+
+    /// Address for the line protocol over TCP, without authentication, or off.
+    #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_ILP_TCP")]
+    ilp_tcp: Option<Endpoint>,
+
+    /// Name of the tag that has the symbol; may be given several times, the most important first.
+    #[arg(long, value_name = "TAG", env = "TAPEDB_SERVER_ILP_SYMBOL", value_delimiter = ',')]
+    ilp_symbol: Vec<String>,
+
     /// Listen on other addresses than this machine without users: every client that reaches the port can read and delete all data.
     #[arg(long, env = "TAPEDB_SERVER_INSECURE_ALLOW_ANYONE")]
     insecure_allow_anyone: bool,
@@ -164,6 +178,8 @@ struct Ready {
     encrypted: bool,
     unix: Option<PathBuf>,
     http: Option<String>,
+    ilp: Option<String>,
+    ilp_tcp: Option<String>,
 }
 
 /// Serves until a signal arrives, or shows the status of a server.
@@ -184,6 +200,7 @@ pub fn run(ServerCommand { query, args }: ServerCommand, ui: &Ui) -> Result<(), 
 pub struct Serving {
     server: Server,
     copies: Copies,
+    lines: Option<Arc<Lines>>,
     #[cfg(feature = "sql")]
     views: tapedb_query::Views,
     #[cfg(feature = "web")]
@@ -220,7 +237,11 @@ impl Serving {
         tracing::info!(connections = self.server.connections(), "shutting down");
         #[cfg(feature = "web")]
         self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
-        // First, so that clients that follow the copies receive the rest.
+        // The server holds it too, for its metrics.
+        if let Some(lines) = &self.lines {
+            lines.stop();
+        }
+        // Before the server, so that clients that follow the copies receive the rest.
         self.copies.stop(self.grace);
         #[cfg(feature = "sql")]
         drop(self.views);
@@ -249,8 +270,9 @@ impl Args {
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
-        // The command handles topics and processors, not the server.
-        let mut serving = Config { copy_topics: Vec::new(), keep_awake: false, ..config.clone() };
+        // The command handles topics, the line protocol and processors, not the server.
+        let (copy_topics, ilp) = (Vec::new(), LineProtocol::default());
+        let mut serving = Config { copy_topics, ilp, keep_awake: false, ..config.clone() };
         if cfg!(feature = "web") {
             // The pages are among those of the console.
             (serving.http, serving.http_tls) = (Endpoint::OFF, false);
@@ -272,6 +294,10 @@ impl Args {
         };
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
+        let lines = Lines::start(config, server.database(), server.authenticator())?;
+        if let Some(lines) = &lines {
+            server.add_component(lines.clone());
+        }
         let awake = awake::keep(config.keep_awake)?;
         if let Some(awake) = &awake {
             tracing::info!("{}", awake::description(awake));
@@ -285,11 +311,13 @@ impl Args {
         };
         #[cfg(not(feature = "web"))]
         let addresses = server.addresses();
-        print_addresses(config, addresses, ui)?;
+        let line_addresses = lines.as_ref().map(|lines| lines.addresses()).unwrap_or_default();
+        print_addresses(config, addresses, line_addresses, ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
         Ok(Serving {
             server,
             copies,
+            lines,
             #[cfg(feature = "sql")]
             views,
             #[cfg(feature = "web")]
@@ -330,6 +358,11 @@ impl Args {
         if !self.print_config {
             creation::check(&config.database, config.create)?;
         }
+        config.ilp.http = self.ilp.unwrap_or(config.ilp.http);
+        config.ilp.tcp = self.ilp_tcp.unwrap_or(config.ilp.tcp);
+        if !self.ilp_symbol.is_empty() {
+            config.ilp.symbols.clone_from(&self.ilp_symbol);
+        }
         config.keep_awake |= self.keep_awake;
         config.insecure_allow_anyone |= self.insecure_allow_anyone;
         if !self.copy_topic.is_empty() {
@@ -365,11 +398,23 @@ fn log_to_stderr(level: Level) {
 }
 
 /// Prints the addresses for clients.
-fn print_addresses(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> {
+fn print_addresses(
+    config: &Config,
+    addresses: &Addresses,
+    lines: LineAddresses,
+    ui: &Ui,
+) -> Result<(), Failure> {
     let Addresses { tcp, is_encrypted, unix, http } = addresses;
     if ui.json() {
         let text = |address: &Option<std::net::SocketAddr>| address.map(|address| address.to_string());
-        let ready = Ready { tcp: text(tcp), encrypted: *is_encrypted, unix: unix.clone(), http: text(http) };
+        let ready = Ready {
+            tcp: text(tcp),
+            encrypted: *is_encrypted,
+            unix: unix.clone(),
+            http: text(http),
+            ilp: text(&lines.http),
+            ilp_tcp: text(&lines.tcp),
+        };
         return ui.print_json(&ready);
     }
     let mut text = format!("serving {}\n", config.database.display());
@@ -385,6 +430,12 @@ fn print_addresses(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<()
         let scheme = if config.http_tls { "https" } else { "http" };
         let console = if cfg!(feature = "web") { " (console)" } else { "" };
         text.push_str(&format!("  {scheme}://{address}/{console}, /health, /status and /metrics\n"));
+    }
+    if let Some(address) = lines.http {
+        text.push_str(&format!("  http://{address}/write and /api/v2/write, for the line protocol\n"));
+    }
+    if let Some(address) = lines.tcp {
+        text.push_str(&format!("  {address}, for the line protocol over TCP\n"));
     }
     if config.users.is_none() {
         text.push_str("  no users: every client has all rights (see `tapedb user`)\n");

@@ -1,0 +1,75 @@
+//! The InfluxDB line protocol beside a server.
+
+use crate::commands::serve::copies::stream_options;
+use std::sync::Arc;
+use tapedb_access::Authenticator;
+use tapedb_engine::Database;
+use tapedb_ilp_load::{LineAddresses, LineGateway, LineLoader, LineServer, LoadCounts, LoadOptions};
+use tapedb_server::{Component, Config, LineProtocol, MetricsPage};
+use tapedb_terminal::Failure;
+
+/// Listens for the line protocol until it is dropped.
+#[derive(Debug)]
+pub struct Lines(LineServer);
+
+impl Lines {
+    /// Listens where the configuration names an address; `None`: it names none.
+    pub fn start(
+        config: &Config,
+        db: &Database,
+        logins: Authenticator,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let LineProtocol { http, tcp, symbols, missing_symbol, create } = &config.ilp;
+        if !config.ilp.is_on() {
+            return Ok(None);
+        }
+        let options = LoadOptions {
+            symbols: symbols.clone(),
+            missing_symbol: Some(missing_symbol.clone()).filter(|symbol| !symbol.is_empty()),
+            create: *create,
+            stream: stream_options(config.durability_min),
+            ..LoadOptions::default()
+        };
+        let gateway = LineGateway::new(LineLoader::new(db.clone(), options), logins);
+        let addresses = LineAddresses { http: http.address(), tcp: tcp.address() };
+        let server = LineServer::start(gateway, addresses).map_err(|error| {
+            Failure::new(format!("cannot listen for the line protocol on {http} and {tcp}: {error}"))
+        })?;
+        Ok(Some(Arc::new(Self(server))))
+    }
+
+    /// Finishes the requests that have begun, and takes no more.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> LineAddresses {
+        self.0.addresses()
+    }
+}
+
+/// A counter: its name, what it counts, and its value.
+type Counter = (&'static str, &'static str, fn(&LoadCounts) -> u64);
+
+const COUNTERS: [Counter; 4] = [
+    ("ilp_requests", "Requests of the line protocol, and pieces over TCP, that were stored.", |counts| {
+        counts.requests
+    }),
+    ("ilp_messages", "Messages that were stored from the line protocol.", |counts| counts.lines),
+    ("ilp_repeated", "Requests of the line protocol that were stored already.", |counts| counts.repeated),
+    ("ilp_refused", "Requests of the line protocol that were refused.", |counts| counts.refused),
+];
+
+impl Component for Lines {
+    fn metrics(&self, page: &mut MetricsPage) {
+        let counts = self.0.gateway().loader().counts();
+        for (name, help, value) in COUNTERS {
+            page.counter(name, help, value(&counts));
+        }
+    }
+
+    fn problems(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}

@@ -54,7 +54,7 @@ impl Column {
     pub fn of_field(field: &Field, written: &[u8]) -> Self {
         let values = match &field.ty {
             FieldType::Scalar(scalar) => values_of(*scalar),
-            FieldType::String | FieldType::Enum(_) => Values::Dictionary(Box::new(Dictionary::new())),
+            FieldType::String | FieldType::Enum(_) => Values::Dictionary(Box::default()),
             ty @ FieldType::Array(_) => match dimensions_of(ty) {
                 Some(dimensions) => Values::Array(ArrayValues::new(dimensions)),
                 None => Values::Other,
@@ -82,7 +82,9 @@ impl Column {
             Value::Bool(_) => scalar(Scalar::Bool),
             Value::Time(_) => scalar(Scalar::Timestamp),
             Value::Decimal(_) => scalar(Scalar::Decimal64),
-            Value::Text(_) if is_tag => (FieldType::String, Values::Dictionary(Box::new(Dictionary::new()))),
+            Value::Text(_) if is_tag => {
+                (FieldType::String, Values::Dictionary(Box::default()))
+            }
             Value::Text(_) => (FieldType::String, Values::Texts(Vec::new(), Vec::new())),
             Value::Array(array) => {
                 let dimensions = array.dimensions();
@@ -237,7 +239,7 @@ impl Column {
             Values::Decimal(values) => values.resize(rows, Decimal64::default()),
             Values::Texts(bytes, ends) => ends.resize(rows, bytes.len()),
             Values::Dictionary(dictionary) => {
-                if dictionary.texts().is_empty() {
+                if dictionary.is_empty() {
                     dictionary.number_of_name("");
                 }
                 dictionary.keys.resize(rows, 0);
@@ -249,6 +251,14 @@ impl Column {
             Values::Other => {}
         }
         Ok(())
+    }
+
+    /// Whether every value fits the field; else this shows when they are encoded.
+    pub fn is_certain(&self) -> bool {
+        match &self.ty {
+            FieldType::Enum(_) | FieldType::Scalar(Scalar::Ascii(_)) => false,
+            _ => !matches!(self.values, Values::Other),
+        }
     }
 
     /// The first row that has no value.
@@ -401,7 +411,7 @@ fn values_of(scalar: Scalar) -> Values {
         Scalar::Decimal64 => Values::Decimal(Vec::new()),
         Scalar::Decimal(scale) => Values::Scaled(Vec::new(), scale),
         Scalar::Timestamp => Values::Time(Vec::new()),
-        Scalar::Ascii(_) => Values::Dictionary(Box::new(Dictionary::new())),
+        Scalar::Ascii(_) => Values::Dictionary(Box::default()),
         Scalar::TimeOfDay | Scalar::Char => Values::Other,
     }
 }

@@ -6,31 +6,28 @@ use tapedb_ilp::{Refusal, Text};
 
 /// Texts that are found with one comparison.
 const RECENT: usize = 256;
+/// A dictionary of fewer rows takes no memory for finding texts quickly.
+const ROWS_MIN: usize = 16;
 
 /// Distinct texts by how they are written, and the number of each row's own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Dictionary {
-    texts: Vec<String>,
-    by_text: HashMap<String, u32>,
-    /// Raw bytes and number, in the slot that the bytes choose. Empty ones are empty slots.
+    by_text: HashMap<Box<str>, u32>,
+    /// Raw bytes and number, in the slot that the bytes choose. Empty ones are empty slots. There are none before the texts are several.
     recent: Vec<(Vec<u8>, u32)>,
     pub keys: Vec<u32>,
 }
 
 impl Dictionary {
-    pub fn new() -> Self {
-        let recent = vec![(Vec::new(), 0); RECENT];
-        Self { texts: Vec::new(), by_text: HashMap::new(), recent, keys: Vec::new() }
-    }
-
     /// The number of a text.
     #[inline]
     pub fn number_of(&mut self, text: Text<'_>) -> Result<u32, Refusal> {
         let raw = text.raw();
-        let (found, number) = &self.recent[slot(raw)];
-        // A quoted text may have the same bytes, and mean another text, only where there are escapes.
-        if found == raw && !raw.is_empty() && !text.has_escapes() {
-            return Ok(*number);
+        if let Some((found, number)) = self.recent.get(slot(raw)) {
+            // A quoted text may have the same bytes, and mean another text, only where there are escapes.
+            if found == raw && !raw.is_empty() && !text.has_escapes() {
+                return Ok(*number);
+            }
         }
         self.look_up(text)
     }
@@ -39,8 +36,12 @@ impl Dictionary {
         let bytes = text.bytes();
         let name = utf8(&bytes, "text")?;
         let number = self.number_of_name(name);
-        if !text.has_escapes() {
-            let (raw, recent) = &mut self.recent[slot(text.raw())];
+        if self.recent.is_empty() && self.keys.len() >= ROWS_MIN {
+            self.recent.resize(RECENT, (Vec::new(), 0));
+        }
+        if let Some((raw, recent)) = self.recent.get_mut(slot(text.raw()))
+            && !text.has_escapes()
+        {
             raw.clear();
             raw.extend_from_slice(text.raw());
             *recent = number;
@@ -52,14 +53,22 @@ impl Dictionary {
         if let Some(number) = self.by_text.get(name) {
             return *number;
         }
-        let number = self.texts.len() as u32;
-        self.texts.push(name.into());
+        let number = self.by_text.len() as u32;
         self.by_text.insert(name.into(), number);
         number
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.by_text.is_empty()
+    }
+
+    /// The texts by their numbers.
     pub fn texts(&self) -> Vec<&str> {
-        self.texts.iter().map(String::as_str).collect()
+        let mut texts = vec![""; self.by_text.len()];
+        for (text, number) in &self.by_text {
+            texts[*number as usize] = text;
+        }
+        texts
     }
 }
 

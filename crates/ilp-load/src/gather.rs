@@ -1,5 +1,6 @@
 //! The lines of a request, gathered by table.
 
+use crate::load::Pending;
 use crate::options::LoadOptions;
 use crate::table::Table;
 use std::collections::HashMap;
@@ -19,12 +20,57 @@ pub(crate) struct Gathered<'a> {
     current: usize,
     /// Whether every line has a timestamp.
     pub has_times: bool,
+    columns: usize,
+    cells: usize,
+    /// Cells that memory is counted for.
+    counted: usize,
+    pending: Pending<'a>,
+    /// Whether there was no memory for the request.
+    pub is_busy: bool,
 }
 
+/// Cells for which memory is counted at once.
+const COUNTED: usize = 1 << 18;
+/// Bytes of a cell: a value, and whether there is one.
+const CELL_BYTES: usize = 9;
+
 impl<'a> Gathered<'a> {
-    pub fn new(db: &'a Database, options: &'a LoadOptions, now: i64) -> Self {
-        let (tables, by_name) = (Vec::new(), HashMap::new());
-        Self { db, options, now, tables, by_name, raw: Vec::new(), current: 0, has_times: true }
+    pub fn new(db: &'a Database, options: &'a LoadOptions, now: i64, pending: Pending<'a>) -> Self {
+        Self {
+            db,
+            options,
+            now,
+            tables: Vec::new(),
+            by_name: HashMap::new(),
+            raw: Vec::new(),
+            current: 0,
+            has_times: true,
+            columns: 0,
+            cells: 0,
+            counted: 0,
+            pending,
+            is_busy: false,
+        }
+    }
+
+    /// Bounds what the request takes: of rows that lack most columns, much more than its bytes.
+    #[cold]
+    fn count(&mut self) -> Result<(), Refusal> {
+        let LoadOptions { columns_max, cells_max, .. } = self.options;
+        if self.columns > *columns_max {
+            return Err(format!(
+                "the tables of the request have more than {columns_max} columns; send fewer at once"
+            )
+            .into());
+        }
+        if self.cells > *cells_max {
+            return Err(format!("the rows of the request have more than {cells_max} cells, with empty ones; send fewer at once").into());
+        }
+        while self.cells > self.counted {
+            self.counted += COUNTED;
+            self.is_busy |= !self.pending.add(COUNTED * CELL_BYTES);
+        }
+        if self.is_busy { Err("the server has too many lines in memory; try again".into()) } else { Ok(()) }
     }
 
     /// Rows of all tables.
@@ -82,6 +128,11 @@ impl Rows for Gathered<'_> {
     fn end(&mut self, time: Option<i64>) -> Result<(), Refusal> {
         self.has_times &= time.is_some();
         let time = time.unwrap_or(self.now);
-        self.tables[self.current].end(time, self.options.missing_symbol.as_deref())
+        let table = &mut self.tables[self.current];
+        table.end(time, self.options.missing_symbol.as_deref())?;
+        let (columns, cells) = table.grown();
+        self.columns += columns;
+        self.cells += cells;
+        if columns > 0 || self.cells > self.counted { self.count() } else { Ok(()) }
     }
 }

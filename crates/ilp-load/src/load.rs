@@ -6,16 +6,21 @@ use crate::options::LoadOptions;
 use crate::retries::{Begun, Key, Retries};
 use crate::table::Table;
 use crc_fast::{CrcAlgorithm, checksum};
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tapedb_access::{May, User};
-use tapedb_engine::{Database, Error, Invalid, NotFound, Stale};
+use tapedb_engine::{Database, Error, Invalid, Loader, NotFound, Stale};
 use tapedb_ilp::{Parser, Precision};
 
 /// How often a request begins again when other programs change the schemas of its streams.
 const ATTEMPTS_MAX: usize = 8;
+
+/// Shorter requests are parsed on one thread.
+const HALVED_BYTES_MIN: usize = 256 << 10;
 
 /// Writes lines into the streams of a database: the stream of a line has the name of its table.
 ///
@@ -43,6 +48,8 @@ pub struct LineLoader {
     changing: Mutex<()>,
     retries: Retries,
     pending_bytes: AtomicUsize,
+    /// Whether the machine has more than one processor.
+    has_processors: bool,
     counters: Counters,
 }
 
@@ -91,6 +98,7 @@ impl LineLoader {
             changing: Mutex::new(()),
             retries: Retries::default(),
             pending_bytes: AtomicUsize::new(0),
+            has_processors: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             counters: Counters::default(),
         }
     }
@@ -195,23 +203,93 @@ impl LineLoader {
         // Tables that are stored, where a request begins again for others.
         let mut done = HashSet::new();
         for _ in 0..ATTEMPTS_MAX {
-            let mut gathered = Gathered::new(&self.db, &self.options, now);
-            let parsed = Parser::new(precision, self.options.limits).parse(lines, &mut gathered);
-            parsed.map_err(|error| WriteError::Refused {
-                line: Some(error.line),
-                what: format!("column {}: {}", error.column, error.what),
-            })?;
-            gathered.tables.iter_mut().try_for_each(Table::complete)?;
-            self.check_rights(&gathered.tables, user)?;
-            if !may_begin(gathered.has_times)? {
+            let mut parts = match self.gather_halves(lines, precision, now) {
+                Some(parts) => parts.into(),
+                None => vec![self.gather(lines, precision, now)?],
+            };
+            for part in &parts {
+                self.check_rights(&part.tables, user)?;
+            }
+            if !may_begin(parts.iter().all(|part| part.has_times))? {
                 return Ok(0);
             }
-            let rows = gathered.rows();
-            if self.append(&mut gathered.tables, &mut done)? {
+            let rows = parts.iter().map(Gathered::rows).sum();
+            let stored = match parts.as_mut_slice() {
+                [part] => self.append(&mut part.tables, &mut done)?,
+                parts => self.append_parts(parts)?,
+            };
+            if stored {
                 return Ok(rows);
             }
         }
-        Err(WriteError::Busy { what: "the schemas of the streams change all the time; try again".into() })
+        Err(WriteError::Busy { what: "the streams change all the time; try again".into() })
+    }
+
+    /// All lines.
+    fn gather(&self, lines: &[u8], precision: Precision, now: i64) -> Result<Gathered<'_>, WriteError> {
+        let mut gathered = Gathered::new(&self.db, &self.options, now, self.pending());
+        let parsed = Parser::new(precision, self.options.limits).parse(lines, &mut gathered);
+        parsed.map_err(|tapedb_ilp::Error { line, column, what, .. }| match gathered.is_busy {
+            true => WriteError::Busy { what: what.into() },
+            false => WriteError::Refused { line: Some(line), what: format!("column {column}: {what}") },
+        })?;
+        gathered.tables.iter_mut().try_for_each(Table::complete)?;
+        Ok(gathered)
+    }
+
+    /// The lines in two parts, on two threads: while its request is handled, a client waits, and its processor is free. `None`: they are
+    /// few, or must be looked at in order: something is wrong, or changes a schema.
+    ///
+    /// Where the second part begins is guessed; the first one proves it, because its last line ends there with a line break of its own.
+    fn gather_halves(&self, lines: &[u8], precision: Precision, now: i64) -> Option<[Gathered<'_>; 2]> {
+        if lines.len() < HALVED_BYTES_MIN || !self.has_processors {
+            return None;
+        }
+        let middle = probable_begin(lines, lines.len() / 2)?;
+        let part = |lines: &[u8]| {
+            let mut gathered = Gathered::new(&self.db, &self.options, now, self.pending());
+            let mut parser = Parser::new(precision, self.options.limits);
+            parser.parse(lines, &mut gathered).ok()?;
+            gathered.tables.iter_mut().try_for_each(Table::complete).ok()?;
+            let is_certain = gathered.tables.iter().all(Table::is_certain);
+            is_certain.then_some((gathered, parser.has_ended()))
+        };
+        let (first, second) = thread::scope(|scope| {
+            let builder = thread::Builder::new().name("ilp-half".into());
+            let second = builder.spawn_scoped(scope, || part(&lines[middle..])).ok()?;
+            Some((part(&lines[..middle]), second.join().ok().flatten()))
+        })?;
+        match (first?, second?) {
+            ((first, true), (second, _)) => Some([first, second]),
+            _ => None,
+        }
+    }
+
+    /// Appends tables whose rows cannot be refused. `false`: a stream has been deleted.
+    fn append_parts(&self, parts: &[Gathered<'_>]) -> Result<bool, WriteError> {
+        let mut loaders: HashMap<&str, Loader> = HashMap::new();
+        for table in parts.iter().flat_map(|part| &part.tables) {
+            let Some(stream) = &table.stream else { return Ok(false) };
+            let appended = (|| {
+                let loader = match loaders.entry(&table.name) {
+                    Entry::Occupied(loader) => loader.into_mut(),
+                    Entry::Vacant(place) => place.insert(stream.loader()?),
+                };
+                table.with_columns(true, |columns| loader.append_columns(columns))
+            })();
+            match appended {
+                Ok(_) => {}
+                Err(error) if is_stale(&error) => return Ok(false),
+                Err(error) => return Err(WriteError::of_engine(error, |row| table.line(row))),
+            }
+        }
+        for loader in loaders.values_mut() {
+            if let Err(error) = loader.flush() {
+                loader.discard();
+                return if is_stale(&error) { Ok(false) } else { Err(WriteError::Storage(error)) };
+            }
+        }
+        Ok(true)
     }
 
     fn check_rights(&self, tables: &[Table], user: &User) -> Result<(), WriteError> {
@@ -326,6 +404,19 @@ fn is_stale(error: &Error) -> bool {
         error.first(),
         Error::Stale(Stale::Outdated { .. } | Stale::Deleted { .. } | Stale::Renamed { .. })
     )
+}
+
+/// Where a line probably begins, behind `from`: a line break, and the table of the first line.
+fn probable_begin(lines: &[u8], from: usize) -> Option<usize> {
+    let end = lines.iter().position(|byte| matches!(byte, b',' | b' ' | b'\n'))?;
+    let table = lines.get(..=end).filter(|table| table.len() > 1 && table[0] != b'#')?;
+    let mut at = from;
+    loop {
+        at += lines[at..].iter().position(|byte| *byte == b'\n')? + 1;
+        if lines[at..].starts_with(table) {
+            return Some(at);
+        }
+    }
 }
 
 /// Nanoseconds since 1970.

@@ -20,10 +20,14 @@ pub struct LoadOptions {
     pub limits: Limits,
     /// Bytes of the lines of a request, uncompressed: 128 MiB.
     pub request_bytes_max: usize,
-    /// Bytes of all requests that are handled at one time: 512 MiB.
+    /// Bytes of all requests that are handled at one time, and of the columns that they become: 1 GiB.
     pub pending_bytes_max: usize,
     /// Tables of a request: 1,000.
     pub tables_max: usize,
+    /// Columns of all tables of a request: 10,000.
+    pub columns_max: usize,
+    /// Rows times columns of a request, summed over its tables: 64 million.
+    pub cells_max: usize,
 }
 
 impl Default for LoadOptions {
@@ -35,8 +39,10 @@ impl Default for LoadOptions {
             stream: StreamOptions::default(),
             limits: Limits::default(),
             request_bytes_max: 128 << 20,
-            pending_bytes_max: 512 << 20,
+            pending_bytes_max: 1 << 30,
             tables_max: 1_000,
+            columns_max: 10_000,
+            cells_max: 64_000_000,
         }
     }
 }

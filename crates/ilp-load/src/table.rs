@@ -6,12 +6,15 @@ use crate::error::WriteError;
 use crate::names::{field_name, record_name, utf8};
 use std::collections::HashMap;
 use tapedb_codec::batch::InputColumn;
-use tapedb_engine::{MessageColumns, Stream, Symbols};
+use tapedb_engine::{Late, MessageColumns, Stream, Symbols};
 use tapedb_ilp::{Refusal, Text, Value};
 use tapedb_schema::{MAX_ARRAY_DEPTH, RecordType, Schema};
 
 /// Longest symbol, in bytes.
 const SYMBOL_BYTES_MAX: usize = 255;
+
+/// What a row takes beside its fields, in cells.
+const CELLS_OF_ROW: usize = 3;
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -31,7 +34,11 @@ pub(crate) struct Table {
     next: usize,
     /// The symbol of the line, and the rank of the name that it came by.
     symbol: Option<(u32, usize)>,
+    /// Its text.
+    symbol_text: Vec<u8>,
     symbols: Dictionary,
+    /// Columns since the last call of [`Table::grown`].
+    new_columns: usize,
     times: Vec<i64>,
     /// Of each row its line.
     lines: Vec<u64>,
@@ -81,7 +88,9 @@ impl Table {
             slots: Vec::new(),
             next: 0,
             symbol: None,
-            symbols: Dictionary::new(),
+            symbol_text: Vec::new(),
+            symbols: Dictionary::default(),
+            new_columns: 0,
             times: Vec::new(),
             lines: Vec::new(),
         })
@@ -90,6 +99,13 @@ impl Table {
     /// The rows so far.
     pub fn rows(&self) -> usize {
         self.times.len()
+    }
+
+    /// Columns that are new since the last call, and cells that are, with those that new columns have for earlier rows. A line has ended.
+    #[inline]
+    pub fn grown(&mut self) -> (usize, usize) {
+        let new = std::mem::take(&mut self.new_columns);
+        (new, self.columns.len() + CELLS_OF_ROW + new * self.rows())
     }
 
     /// A line begins.
@@ -139,13 +155,13 @@ impl Table {
             return Ok(());
         }
         match self.symbol {
-            Some((symbol, earlier)) if rank < earlier => {
+            Some((_, earlier)) if rank < earlier => {
                 // The one before is a value like others.
-                let name = self.symbols.texts()[symbol as usize].to_string();
                 let other = self.slots.iter().position(|slot| slot.rank == Some(earlier));
-                let value = Value::Text(Text::plain(name.as_bytes()));
                 if let Some(other) = other {
-                    self.ordinary_value(other, value, true)?;
+                    let text = std::mem::take(&mut self.symbol_text);
+                    self.ordinary_value(other, Value::Text(Text::plain(&text)), true)?;
+                    self.symbol_text = text;
                 }
             }
             Some((_, earlier)) if rank == earlier => {
@@ -164,6 +180,8 @@ impl Table {
                 format!("the symbol has {length} bytes; at most {SYMBOL_BYTES_MAX} are allowed").into()
             );
         }
+        self.symbol_text.clear();
+        text.write_to(&mut self.symbol_text);
         self.symbol = Some((symbol, rank));
         Ok(())
     }
@@ -214,6 +232,7 @@ impl Table {
         if !matches!(value, Value::Null) {
             column.push(self.times.len(), value)?;
         }
+        self.new_columns += 1;
         self.slots[at].column = Some(self.columns.len());
         self.columns.push(column);
         Ok(())
@@ -250,6 +269,18 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// Whether no row can be refused, and nothing changes the schema.
+    pub fn is_certain(&self) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        let has = |name: &str| self.columns.iter().any(|column| column.field == name);
+        let is_complete = self
+            .record_type()
+            .is_some_and(|record| record.fields.iter().all(|field| field.nullable || has(&field.name)));
+        is_complete
+            && stream.options().late == Late::Accept
+            && self.columns.iter().all(|column| !column.is_new && column.is_certain())
     }
 
     /// Whether the stream is not there, or lacks fields.

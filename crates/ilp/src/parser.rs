@@ -60,6 +60,7 @@ pub struct Parser {
     unit: i64,
     /// Lines that have been parsed.
     lines: u64,
+    has_break: bool,
 }
 
 /// Bytes that end an unquoted piece of a line, or may: the classes of [`CLASSES`].
@@ -85,12 +86,18 @@ type Fault = (usize, Refusal);
 impl Parser {
     /// Before the first line. `precision`: the unit of timestamps without a suffix.
     pub fn new(precision: Precision, limits: Limits) -> Self {
-        Self { limits, unit: precision.nanoseconds(), lines: 0 }
+        Self { limits, unit: precision.nanoseconds(), lines: 0, has_break: true }
     }
 
     /// Lines that have been parsed, empty ones and comments too.
     pub fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// Whether the last line ended with a line break of its own. Where it did not, it may go on in bytes that were not given: its last byte
+    /// may be a line break within a value.
+    pub fn has_ended(&self) -> bool {
+        self.has_break
     }
 
     /// Parses whole lines; the last one may lack its line break.
@@ -103,10 +110,17 @@ impl Parser {
             let end = begin.saturating_add(self.limits.line_bytes_max).min(bytes.len());
             // A line sees no more than it may have.
             let number = self.lines + 1;
-            let mut line =
-                Line { bytes: &bytes[..end], at: begin, limits: &self.limits, unit: self.unit, number };
+            let mut line = Line {
+                bytes: &bytes[..end],
+                at: begin,
+                limits: &self.limits,
+                unit: self.unit,
+                number,
+                has_break: false,
+            };
             let parsed = line.parse(rows);
             self.lines += 1;
+            self.has_break = line.has_break;
             if let Err((at, what)) = parsed {
                 // A line that is cut at the limit is not understood there.
                 let is_cut = at >= end && end < bytes.len();
@@ -136,6 +150,8 @@ struct Line<'a> {
     limits: &'a Limits,
     unit: i64,
     number: u64,
+    /// Whether the line has ended with a line break.
+    has_break: bool,
 }
 
 impl<'a> Line<'a> {
@@ -147,10 +163,12 @@ impl<'a> Line<'a> {
             None => return Ok(()),
             Some(b'\n') => {
                 self.at += 1;
+                self.has_break = true;
                 return Ok(());
             }
             Some(b'#') => {
                 let end = memchr::memchr(b'\n', &self.bytes[self.at..]);
+                self.has_break = end.is_some();
                 self.at = end.map_or(self.bytes.len(), |end| self.at + end + 1);
                 return Ok(());
             }
@@ -210,7 +228,10 @@ impl<'a> Line<'a> {
         }
         match self.peek() {
             None => {}
-            Some(b'\n') => self.at += 1,
+            Some(b'\n') => {
+                self.at += 1;
+                self.has_break = true;
+            }
             Some(_) => {
                 let rest = self.token(BREAK);
                 return Err((rest.0, format!("{} is behind the end of the line", shown(rest.1)).into()));
@@ -680,6 +701,21 @@ mod tests {
         }
         let huge = b"t c==\x0e\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
         assert!(rows_of(huge).is_err_and(|error| error.ends_with("a binary value is cut off")));
+    }
+
+    #[test]
+    fn a_line_that_may_go_on_has_not_ended() {
+        for (lines, has_ended) in [
+            ("t a=1\n", true),
+            ("t a=1\n# c\n\n", true),
+            ("t a=1", false),
+            ("t a==\x10\0\0\0\0\0\0\0\n", false),
+            ("t,a=b\\\n", false),
+        ] {
+            let mut parser = Parser::new(Precision::Nanoseconds, Limits::default());
+            parser.parse(lines.as_bytes(), &mut Shown::default()).unwrap();
+            assert_eq!(parser.has_ended(), has_ended, "{lines:?}");
+        }
     }
 
     #[test]

@@ -167,6 +167,31 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
+fn sparse_rows_take_bounded_memory() {
+    let place = place();
+    let options = LoadOptions { cells_max: 100_000, columns_max: 2_000, ..LoadOptions::default() };
+    let server = place.serve(options, None);
+    let wide = |table: &str| {
+        let fields: Vec<String> = (0..900).map(|number| format!("{table}{number}=1")).collect();
+        format!("{table} {} 1\n", fields.join(","))
+    };
+    let narrow: String = (0..1_000).map(|number| format!("t t0=1 {number}\n")).collect();
+    let answer = Client::new(&server).post("/write", "", (wide("t") + &narrow).as_bytes());
+    assert!(answer.status == 400 && answer.body.contains("100000 cells"), "{}", answer.body);
+    let answer = Client::new(&server).post("/write", "", (wide("t") + &wide("u") + &wide("v")).as_bytes());
+    assert!(
+        answer.status == 400 && answer.body.contains("line 3") && answer.body.contains("2000 columns"),
+        "{}",
+        answer.body
+    );
+    assert!(place.db.stream("t").is_err());
+    let small = LoadOptions { pending_bytes_max: 1 << 20, ..LoadOptions::default() };
+    let server = place.serve(small, None);
+    assert_eq!(Client::new(&server).post("/write", "", (wide("t") + &narrow).as_bytes()).status, 503);
+    assert_eq!(Client::new(&server).post("/write", "", b"t a=1 1\n").status, 503);
+}
+
+#[test]
 fn bytes_that_are_not_requests_are_refused() {
     let place = place();
     let server = place.serve(LoadOptions::default(), None);

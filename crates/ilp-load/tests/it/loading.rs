@@ -265,3 +265,33 @@ fn lines_without_a_timestamp_get_the_time() {
     place.loader().write(b"u a=1 5", Precision::Milliseconds, &User::unrestricted()).unwrap();
     assert!(place.read("u").starts_with("5000000 - "));
 }
+
+#[test]
+fn long_requests_are_the_same_in_two_parts() {
+    let place = place();
+    // The stream is there with all fields, so that the request can be gathered in parts.
+    place.write("t,symbol=S s=\"\",a=0 1\nu,symbol=S a=0 1\n").unwrap();
+    let (mut lines, mut expected) = (Vec::new(), 2);
+    for number in 0..20_000 {
+        // Texts and binary values in which a line seems to begin.
+        lines.extend(format!("t,symbol=S{} s=\"\nt,symbol=X s=1 1\n\",a==\x10", number % 7).bytes());
+        lines.extend(b"\nt,s=A \n");
+        lines.extend(format!(" {number}\n").bytes());
+        if number % 3 == 0 {
+            lines.extend(format!("u,symbol=S a={number} {number}\n").bytes());
+            expected += 1;
+        }
+        expected += 1;
+    }
+    let stored = place.loader().write(&lines, Precision::Nanoseconds, &User::unrestricted()).unwrap();
+    assert_eq!(stored, expected - 2);
+    assert_eq!(place.read("t").lines().count() + place.read("u").lines().count(), expected);
+    // A wrong line near the end has its number, and nothing is stored.
+    lines.extend(b"t,symbol=S a=x 1\n");
+    let error = place.loader().write(&lines, Precision::Nanoseconds, &User::unrestricted()).unwrap_err();
+    assert_eq!(error.line(), Some(expected as u64 - 1));
+    let plain: String =
+        (0..20_000).map(|number| format!("t,symbol=S{} a={number} {number}\n", number % 5)).collect();
+    assert_eq!(place.write(&plain).unwrap(), 20_000);
+    assert_eq!(place.read("t").lines().count(), 40_001);
+}

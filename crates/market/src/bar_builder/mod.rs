@@ -1,6 +1,6 @@
 //! Bars from trades: by time, number of trades, volume or turnover, as trades arrive.
 //!
-//! Sums are exact, and rounded to sixteen digits in a bar. A late trade corrects the time bar it belongs to, as long as it is among the last
+//! Sums are exact up to 38 digits, and rounded to sixteen in a bar. A late trade corrects the time bar it belongs to, as long as it is among the last
 //! [`KEPT_MAX`] of its symbol; bars that do not end by time take it as it arrives.
 //!
 //! Always true: of a symbol, only the last bar has not been returned.
@@ -117,7 +117,7 @@ impl BarBuilder {
         self.give(|_| true)
     }
 
-    /// Trades without a finite price or with a size below zero, or whose sums do not fit; they are in no bar.
+    /// Trades without a finite price, or with a size that is below zero or not finite; they are in no bar.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -248,9 +248,8 @@ impl Open {
             return None;
         }
         let product = i128::from(price_units) * i128::from(size_units);
-        let volume = self.volume.plus(size_units.into(), size_exponent)?;
-        let turnover = self.turnover.plus(product, price_exponent + size_exponent)?;
-        (self.volume, self.turnover) = (volume, turnover);
+        self.volume = self.volume.plus(size_units.into(), size_exponent);
+        self.turnover = self.turnover.plus(product, price_exponent + size_exponent);
         if time < self.first {
             (self.first, self.open) = (time, price);
         }

@@ -13,21 +13,46 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds a number; `None` if the sum does not fit.
-    pub(super) fn plus(self, coefficient: i128, exponent: i32) -> Option<Self> {
+    /// Adds a number. The sum is exact as long as it fits 38 digits; beyond, digits that are too small for it are dropped, so that one number
+    /// out of all proportion does not keep the others out.
+    pub(super) fn plus(self, coefficient: i128, exponent: i32) -> Self {
         if coefficient == 0 {
-            return Some(self);
+            return self;
         }
+        let other = Self { coefficient, exponent };
         if self.coefficient == 0 {
-            return Some(Self { coefficient, exponent });
+            return other;
         }
-        let finer = self.exponent.min(exponent);
-        let scaled = |coefficient: i128, exponent: i32| {
-            coefficient.checked_mul(10i128.checked_pow(exponent.abs_diff(finer))?)
-        };
-        let coefficient =
-            scaled(self.coefficient, self.exponent)?.checked_add(scaled(coefficient, exponent)?)?;
-        Some(Self { coefficient, exponent: finer })
+        self.exactly(other).unwrap_or_else(|| self.nearly(other))
+    }
+
+    fn exactly(self, other: Self) -> Option<Self> {
+        let finer = self.exponent.min(other.exponent);
+        let scaled = |of: Self| of.coefficient.checked_mul(10i128.checked_pow(of.exponent.abs_diff(finer))?);
+        Some(Self { coefficient: scaled(self)?.checked_add(scaled(other)?)?, exponent: finer })
+    }
+
+    #[cold]
+    fn nearly(self, other: Self) -> Self {
+        let (a, b) = (self.spread(), other.spread());
+        let (coarse, fine) = if a.exponent >= b.exponent { (a, b) } else { (b, a) };
+        let rest = 10i128
+            .checked_pow(coarse.exponent.abs_diff(fine.exponent))
+            .map_or(0, |factor| fine.coefficient / factor);
+        Self { coefficient: coarse.coefficient + rest, exponent: coarse.exponent }
+    }
+
+    /// The number with 37 digits, cut where it has more: two of them have a sum.
+    fn spread(self) -> Self {
+        const LEAST: u128 = 10u128.pow(36);
+        let Self { mut coefficient, mut exponent } = self;
+        while coefficient.unsigned_abs() < LEAST {
+            (coefficient, exponent) = (coefficient * 10, exponent - 1);
+        }
+        while coefficient.unsigned_abs() >= 10 * LEAST {
+            (coefficient, exponent) = (coefficient / 10, exponent + 1);
+        }
+        Self { coefficient, exponent }
     }
 
     /// The nearest decimal of sixteen digits.
@@ -47,6 +72,10 @@ impl Sum {
 
     /// Whether it is at least this.
     pub(super) fn reaches(self, limit: Decimal64) -> bool {
-        self.decimal().and_then(|sum| sum.numeric_cmp(&limit)).is_some_and(|order| order.is_ge())
+        match self.decimal() {
+            Some(sum) => sum.numeric_cmp(&limit).is_some_and(|order| order.is_ge()),
+            // Larger than every decimal, or nearer to zero than all of them.
+            None => self.coefficient > 0 && self.exponent > 0,
+        }
     }
 }

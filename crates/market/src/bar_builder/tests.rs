@@ -49,8 +49,6 @@ fn what_is_no_number_is_refused_and_averages_are_by_volume() {
     }
     assert!(bars.trade(0, Timestamp(1), number("1E300"), number("1E-300")).is_empty());
     assert_eq!(bars.refused(), 3);
-    assert!(bars.trade(0, Timestamp(1), number("1E-300"), number("1")).is_empty());
-    assert_eq!(bars.refused(), 4, "the sums do not fit");
     bars.trade(1, Timestamp(1), number("10"), number("1"));
     bars.trade(1, Timestamp(2), number("20"), number("3"));
     assert!(bars.advance(Timestamp(9)).is_empty());
@@ -108,5 +106,43 @@ proptest! {
             bars.into_iter().map(|(time, bar)| text(&BuiltBar { time, bar, is_correction: false })).collect()
         };
         prop_assert_eq!(texts(build(&trades)), texts(build(&sorted)));
+    }
+}
+
+/// One price out of all proportion is in its bar, and does not keep others out of it, or the bar open for ever.
+#[test]
+fn sums_of_any_size_take_every_trade() {
+    let of = |rule, trades: &[(&str, &str)]| {
+        let mut bars = BarBuilder::new(rule);
+        let trade = |(price, size): &(&str, &str)| bars.trade(0, Timestamp(1), number(price), number(size));
+        let built: Vec<BuiltBar> = trades.iter().flat_map(trade).collect();
+        assert_eq!(bars.refused(), 0);
+        built
+    };
+    let bar = of(BarRule::Ticks(4), &[("1E300", "1"), ("10.5", "2"), ("1E-300", "3"), ("-7", "0.5")]);
+    assert_eq!(text(&bar[0]), "1 1E300 1E300 -7 -7 6.5 1000000000000000E285 4");
+    // Sums that no decimal holds are null, and end a bar all the same.
+    for rule in [BarRule::Dollars(number("100")), BarRule::Volume(number("100"))] {
+        let bars = of(rule, &[("9E300", "9E300"), ("1", "1")]);
+        assert_eq!((bars.len(), bars[0].bar.turnover), (1, None), "{rule:?}");
+    }
+    let many = vec![("9999999999999999", "9999999999999999"); 4];
+    let bar = of(BarRule::Ticks(4), &many);
+    assert_eq!(bar[0].bar.turnover.map(|sum| sum.to_string()), Some("3999999999999999E17".into()));
+}
+
+proptest! {
+    /// Beyond 38 digits, a sum is within one unit of the sixteenth digit.
+    #[test]
+    fn sums_beyond_what_is_exact_are_near(trades in prop::collection::vec((1i64..10_000_000_000_000_000, -40i32..40), 1..20)) {
+        let mut bars = BarBuilder::new(BarRule::Ticks(trades.len() as u64));
+        let mut built = Vec::new();
+        for (coefficient, exponent) in &trades {
+            let size = Decimal64::from_parts(*coefficient, *exponent).unwrap();
+            built = bars.trade(0, Timestamp(1), number("1"), size);
+        }
+        let sum: f64 = trades.iter().map(|(coefficient, exponent)| *coefficient as f64 * 10f64.powi(*exponent)).sum();
+        let found = built[0].bar.volume.unwrap().to_f64();
+        prop_assert!((found - sum).abs() <= sum * 1e-14, "{found} {sum}");
     }
 }

@@ -105,7 +105,7 @@ impl Applier {
             Some(Change::Order(change)) => books.venues[at].change_order(change, order.action),
             Some(Change::Clear) => clear(books, at, order),
             Some(Change::None) => {}
-            None => books.venues[at].misfit(),
+            None => books.misfit(at),
         }
         if books.venues[at].in_snapshot && order.event_end {
             books.venues[at].seed(order.sequence);
@@ -145,11 +145,9 @@ impl Applier {
         books.publish(at);
     }
 
-    /// Data is missing: of the symbol, if it has books, otherwise of all of them.
+    /// Data is missing: of the symbol, if it has had messages, be they trades only, otherwise of all of them.
     pub fn gap(&mut self, symbol: u32, time: Timestamp, gap: &Gap) {
-        if let Some(Some(books)) = self.symbols.get_mut(symbol as usize)
-            && !books.venues.is_empty()
-        {
+        if let Some(Some(books)) = self.symbols.get_mut(symbol as usize) {
             books.gap(gap.exchange, time);
             return;
         }
@@ -269,9 +267,9 @@ fn one_price(books: &mut SymbolBooks, at: usize, change: &MarketByPrice) {
         OrderAction::Delete => None,
         OrderAction::Trade | OrderAction::Fill | OrderAction::None => return,
         // They state a difference, of an order.
-        _ => return books.venues[at].misfit(),
+        _ => return books.misfit(at),
     };
-    let (Some(side), Some(price)) = (change.side, change.price) else { return books.venues[at].misfit() };
+    let (Some(side), Some(price)) = (change.side, change.price) else { return books.misfit(at) };
     books.change_levels(at, std::iter::once(PriceChange { side, price, size, orders: 0 }));
 }
 

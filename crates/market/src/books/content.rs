@@ -54,6 +54,24 @@ impl Content {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Prices(book) => SIDES.iter().all(|side| book.depth(*side) == 0),
+            Self::Orders(book) => book.is_empty(),
+        }
+    }
+
+    /// Whether all prices and sizes times these factors fit.
+    pub(super) fn fits(&self, price: i64, size: i64) -> bool {
+        let fits = |level: PriceLevel| {
+            level.price.checked_mul(price).is_some() && level.size.checked_mul(size).is_some()
+        };
+        SIDES.into_iter().all(|side| match self {
+            Self::Prices(book) => book.levels(side).all(fits),
+            Self::Orders(book) => book.levels(side).all(fits),
+        })
+    }
+
     /// All prices and sizes times these factors; whether they fit. Otherwise the book is empty.
     pub(super) fn rescale(&mut self, price: i64, size: i64) -> bool {
         let is_whole = match self {

@@ -11,6 +11,8 @@ mod ladder;
 mod order_tests;
 mod orders;
 mod prices;
+#[cfg(test)]
+mod reset_tests;
 mod slab;
 mod state;
 mod symbol;

@@ -5,7 +5,7 @@ use super::content::SIDES;
 use super::state::{BookKind, BookState, Doubt, PriceChange};
 use super::units::{Misfit, Units};
 use super::venue::VenueBook;
-use super::waiting::Update;
+use super::waiting::{BEHIND_MAX, Behind, Update};
 use crate::{PackageKind, Side};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
@@ -74,7 +74,7 @@ impl SymbolBooks {
     fn price_of(&mut self, price: Decimal64) -> Result<i64, Misfit> {
         loop {
             match self.price.of(price) {
-                Err(Misfit::Finer(scale)) => self.refine(true, scale),
+                Err(Misfit::Finer(scale)) => self.refine(true, scale)?,
                 found => return found,
             }
         }
@@ -85,23 +85,38 @@ impl SymbolBooks {
     pub(super) fn size_of(&mut self, size: Decimal64) -> Result<i64, Misfit> {
         loop {
             match self.size.of(size) {
-                Err(Misfit::Finer(scale)) => self.refine(false, scale),
+                Err(Misfit::Finer(scale)) => self.refine(false, scale)?,
                 Ok(size) if size < 0 => return Err(Misfit::Number),
                 found => return found,
             }
         }
     }
 
+    /// Finer units for all books. Where one of them would not fit, the number does not: it is of one venue, and the others stay.
     #[cold]
-    fn refine(&mut self, is_price: bool, scale: u8) {
-        let units = if is_price { &mut self.price } else { &mut self.size };
-        let Some(factor) = units.finer(scale) else { return };
+    fn refine(&mut self, is_price: bool, scale: u8) -> Result<(), Misfit> {
+        let mut units = if is_price { self.price } else { self.size };
+        let factor = units.finer(scale).ok_or(Misfit::Number)?;
         let (price, size) = if is_price { (factor, 1) } else { (1, factor) };
+        if !self.venues.iter().all(|venue| venue.content.fits(price, size)) {
+            return Err(Misfit::Number);
+        }
+        *(if is_price { &mut self.price } else { &mut self.size }) = units;
         for at in 0..self.venues.len() {
             if !self.venues[at].content.rescale(price, size) {
                 self.venues[at].misfit();
             }
             self.publish(at);
+        }
+        Ok(())
+    }
+
+    /// A message that a venue's book cannot hold. When nothing is left in any book, units are found again, so that one number with too
+    /// many decimals does not keep the next snapshot out.
+    pub(super) fn misfit(&mut self, at: usize) {
+        self.venues[at].misfit();
+        if self.venues.iter().all(|venue| venue.content.is_empty()) {
+            self.set_units(Units::default(), Units::default());
         }
     }
 
@@ -113,7 +128,7 @@ impl SymbolBooks {
             // The unit of sizes may change before a price is stored, and that of prices no more.
             match (price, change.size.map(|size| self.size_of(size)).transpose()) {
                 (Ok(price), Ok(size)) => self.venues[at].set_level(change.side, price, size, change.orders),
-                _ => return self.venues[at].misfit(),
+                _ => return self.misfit(at),
             }
         }
     }
@@ -133,8 +148,13 @@ impl SymbolBooks {
             kind == PackageKind::PeriodicSnapshot && sequence.is_some() && sequence == venue.sequence;
         if venue.state != BookState::Unknown && (is_behind || repeats) {
             venue.counters.snapshots_behind += 1;
+            if is_behind && let Some(sequence) = sequence {
+                // The numbers may have begun again: the next update shows it.
+                venue.behind.snapshot = Some((sequence, changes.collect()));
+            }
             return;
         }
+        venue.behind = Behind::default();
         venue.content.clear();
         let misfits = venue.counters.misfits;
         self.change_levels(at, changes);
@@ -181,9 +201,9 @@ impl SymbolBooks {
         }
         if let Some(sequence) = venue.sequence {
             if last <= sequence {
-                venue.counters.updates_behind += 1;
-                return;
+                return self.update_behind(at, Update { first, last, previous, changes: changes.collect() });
             }
+            venue.behind = Behind::default();
             let probe = Update { first, last, previous, changes: Vec::new() };
             if !probe.continues(sequence) {
                 venue.counters.breaks += 1;
@@ -196,6 +216,31 @@ impl SymbolBooks {
         }
         venue.sequence = Some(last);
         self.change_levels(at, changes);
+    }
+
+    /// An update that the book has already, or one of numbers that have begun again: of the first kind there are few in a row.
+    #[cold]
+    fn update_behind(&mut self, at: usize, update: Update) {
+        let venue = &mut self.venues[at];
+        venue.counters.updates_behind += 1;
+        venue.behind.updates += 1;
+        // One that ends where the book is came twice.
+        let is_below = venue.sequence.is_some_and(|now| update.last < now);
+        let is_next = |sequence: u64| is_below && update.last > sequence && update.continues(sequence);
+        if let Some((sequence, levels)) = venue.behind.snapshot.take_if(|(sequence, _)| is_next(*sequence)) {
+            // What came between is not known.
+            venue.counters.breaks += 1;
+            venue.lose(Doubt::SequenceBreak);
+            venue.behind = Behind::default();
+            self.snapshot(at, PackageKind::Snapshot, Some(sequence), levels.into_iter());
+            self.update(at, update.first, update.last, update.previous, update.changes.into_iter());
+        } else if venue.state == BookState::Good && venue.behind.updates > BEHIND_MAX {
+            venue.counters.breaks += 1;
+            venue.lose(Doubt::SequenceBreak);
+            venue.behind = Behind::default();
+            venue.waiting.clear();
+            venue.waiting.push(update);
+        }
     }
 
     /// Makes a venue's best a part of the best over venues.

@@ -9,42 +9,47 @@ use crate::{
 use std::collections::HashMap;
 use tapedb_schema::{Decimal64, Timestamp};
 
-const T: Timestamp = Timestamp(1);
+pub(super) const T: Timestamp = Timestamp(1);
 
-fn number(text: &str) -> Decimal64 {
+pub(super) fn number(text: &str) -> Decimal64 {
     text.parse().unwrap()
 }
 
-fn set(price: &str, size: &str) -> Entry {
+pub(super) fn set(price: &str, size: &str) -> Entry {
     let size = (size != "0").then(|| number(size));
     let action = if size.is_some() { BookAction::Set } else { BookAction::Delete };
     Entry::Level2Update(Level2Update { action, price: number(price), size, ..Level2Update::default() })
 }
 
 /// An update of a venue that numbers its updates, with the last number of the update before.
-fn diff(first: u64, last: u64, previous: Option<u64>, entries: impl IntoIterator<Item = Entry>) -> Package {
+pub(super) fn diff(
+    first: u64,
+    last: u64,
+    previous: Option<u64>,
+    entries: impl IntoIterator<Item = Entry>,
+) -> Package {
     let range = Entry::SequenceRange(SequenceRange { first, previous });
     let entries = std::iter::once(range).chain(entries).collect();
     Package { sequence: Some(last), entries, ..Package::default() }
 }
 
-fn snapshot(sequence: u64, price: &str) -> Package {
+pub(super) fn snapshot(sequence: u64, price: &str) -> Package {
     let level = Level2Snapshot { price: number(price), size: number("1"), ..Level2Snapshot::default() };
     let entries = vec![Entry::Level2Snapshot(level)];
     Package { kind: PackageKind::Snapshot, sequence: Some(sequence), entries, ..Package::default() }
 }
 
-fn after(packages: &[Package]) -> Applier {
+pub(super) fn after(packages: &[Package]) -> Applier {
     let mut books = Applier::default();
     packages.iter().for_each(|package| books.package(0, T, package));
     books
 }
 
-fn venue(books: &Applier) -> &VenueBook {
+pub(super) fn venue(books: &Applier) -> &VenueBook {
     &books.symbol(0).unwrap().venues()[0]
 }
 
-fn bids(books: &Applier) -> Vec<String> {
+pub(super) fn bids(books: &Applier) -> Vec<String> {
     let units = books.symbol(0).unwrap().price_units();
     venue(books).levels(Side::Bid).map(|level| units.decimal(level.price).to_string()).collect()
 }

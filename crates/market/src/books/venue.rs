@@ -7,7 +7,7 @@ use super::content::{Content, OrderChange};
 use super::orders::{OrderBook, OrderFault};
 use super::prices::{PriceLevel, key};
 use super::state::{BookCounters, BookKind, BookState, Doubt};
-use super::waiting::Waiting;
+use super::waiting::{Behind, Waiting};
 use crate::{OrderAction, Side};
 use tapedb_schema::{Ascii, Timestamp};
 
@@ -25,6 +25,7 @@ pub struct VenueBook {
     /// Updates state the sequence numbers that they cover.
     pub(super) is_ranged: bool,
     pub(super) waiting: Waiting,
+    pub(super) behind: Behind,
     pub(super) counters: BookCounters,
     is_crossed: bool,
     /// [`Content::best_changes`] when `is_crossed` was found.
@@ -50,6 +51,7 @@ impl VenueBook {
             in_snapshot: false,
             is_ranged: false,
             waiting: Waiting::default(),
+            behind: Behind::default(),
             counters: BookCounters::default(),
             is_crossed: false,
             crossing_seen: None,
@@ -132,6 +134,7 @@ impl VenueBook {
     pub(super) fn lose(&mut self, doubt: Doubt) {
         self.content.clear();
         (self.state, self.doubt, self.sequence, self.in_snapshot) = (BookState::Unknown, doubt, None, false);
+        self.behind = Behind::default();
     }
 
     /// A message that it cannot hold.

@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 /// Most changes that wait; the oldest are dropped, and a snapshot from before them is then too old.
 const CHANGES_MAX: usize = 200_000;
 
+/// Updates in a row that a book may have already. With more of them, its numbers have begun again.
+pub(super) const BEHIND_MAX: u32 = 1_000;
+
 /// An update with the sequence numbers it covers.
 #[derive(Debug, Clone)]
 pub(super) struct Update {
@@ -19,6 +22,20 @@ impl Update {
     /// Whether nothing is missing between a book of this sequence number and the update.
     pub(super) fn continues(&self, sequence: u64) -> bool {
         self.previous.is_some_and(|previous| previous <= sequence) || self.first <= sequence.saturating_add(1)
+    }
+}
+
+/// What has come since the last change, and is older than the book.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Behind {
+    pub(super) updates: u32,
+    /// The last snapshot and its sequence number.
+    pub(super) snapshot: Option<(u64, Vec<PriceChange>)>,
+}
+
+impl Behind {
+    pub(super) fn is_empty(&self) -> bool {
+        self.updates == 0 && self.snapshot.is_none()
     }
 }
 

@@ -49,7 +49,7 @@ describe('copies', () => {
     expect(command(selection, 'tape://h')).toBe('tapedb read --db tape://h --from 2024-01-02T14:30:00Z --to 2024-01-02T14:30:01.000000001Z --symbols AAPL --types Trade feed');
     expect(command({ ...selection, live: true }, 'tape://h')).toBe('tapedb tail --db tape://h --symbols AAPL --types Trade feed');
     expect(bookCommand('feed', 'AAPL', 1704205800000000000n, 5, 'tape://h')).toBe('tapedb book --db tape://h --at 2024-01-02T14:30:00Z --depth 5 feed AAPL');
-    expect(python(selection, 'tape://h')).toBe('messages = tapedb.open("tape://h", "r")["feed"].cursor(symbols=["AAPL"], types=["Trade"], start="2024-01-02T14:30:00Z", end="2024-01-02T14:30:01.000000001Z")');
+    expect(python(selection, 'tape://h')).toBe('messages = tapedb.open("tape://h")["feed"].cursor(symbols=["AAPL"], types=["Trade"], start="2024-01-02T14:30:00Z", end="2024-01-02T14:30:01.000000001Z")');
   });
   it('cannot leave their quotes', () => {
     expect(shellWord("it's $(rm)")).toBe("'it'\\''s $(rm)'");

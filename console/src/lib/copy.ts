@@ -56,7 +56,7 @@ export function python(selection: Selection, db: string): string {
   if (to !== null && !live) parts.push(`end=${pythonText(iso(to))}`);
   if (live) parts.push('live=True', 'history=False');
   if (last && !live) parts.push(`last=${last}`);
-  return `messages = tapedb.open(${pythonText(db)}${live ? '' : ', "r"'})[${pythonText(stream)}].cursor(${parts.join(', ')})`;
+  return `messages = tapedb.open(${pythonText(db)})[${pythonText(stream)}].cursor(${parts.join(', ')})`;
 }
 
 export function bookCommand(stream: string, symbol: string, at: bigint | null, depth: number, db: string): string {

@@ -1,5 +1,5 @@
 // The built page in a real Chromium, against generated data, under the policy that the server sends.
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import AxeBuilder from '@axe-core/playwright';
@@ -212,6 +212,9 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await page.getByRole('button', { name: 'Command' }).click();
     const command = await page.evaluate(() => navigator.clipboard.readText());
     expect(command).toMatch(/^tapedb read --db tape:\/\/127\.0\.0\.1 --from 2024-01-02T15:0\S+Z --to 2024-01-02T15:\S+Z --symbols AAPL feed$/);
+    const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save CSV' }).click()]);
+    expect(saved.suggestedFilename()).toBe('feed.csv');
+    expect(readFileSync(await saved.path(), 'utf8')).toMatch(/^time,symbol,type,sequence,.*\n17042\d{14},AAPL,/);
     // A long list loads on while it is scrolled.
     await page.locator('.list [role=grid]').evaluate((body) => body.scrollTo(0, body.scrollHeight));
     await page.getByText('600 shown').waitFor();

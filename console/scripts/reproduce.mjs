@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+// Names of styles depend on the folder that the build runs in; npm runs it here.
+process.chdir(ROOT);
 const made = mkdtempSync(join(tmpdir(), 'tapedb-console-'));
 const below = (folder, path = '') =>
   readdirSync(join(folder, path)).flatMap((name) => {

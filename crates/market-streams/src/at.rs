@@ -103,16 +103,17 @@ fn replayed(
 ) -> Result<(BookAt, bool), BookError> {
     let BookRequest { symbol, time, ends } = *request;
     let mut replay = BookReplay::new(stream)?;
+    let known = stream.symbols().iter().position(|known| known == symbol).map(|id| id as u32);
+    let id = known.unwrap_or(0);
     let (found, passed_over) = match checkpoints::open(db, stream.name())? {
-        Some(checkpoints) => checkpoints::find(&checkpoints, stream, symbol, time, ends)?,
+        Some(checkpoints) => checkpoints::find(&checkpoints, stream, (symbol, known), time, ends)?,
         None => (None, 0),
     };
-    let mut cursor = stream.cursor().to(Timestamp(time.nanos().saturating_add(1)));
+    let mut cursor = checkpoints::through(stream.cursor(), time);
     if let Some(ends) = ends {
         cursor = cursor.to_sequences(ends.iter().copied());
     }
     let mut start = if passed_over > 0 { BookStart::NoneFits } else { BookStart::Beginning };
-    let id = stream.symbols().iter().position(|known| known == symbol).unwrap_or(0) as u32;
     if let Some(found) = found {
         start = BookStart::Checkpoint(found.time);
         cursor = cursor.from(found.time);
@@ -123,15 +124,15 @@ fn replayed(
     let (mut cursor, mut messages) = (cursor.symbols([symbol]).types(replay.types()).open()?, 0);
     let mut is_whole = is_wanted();
     while is_whole && let Some(message) = cursor.next()? {
-        let at = (message.time(), message.sequence());
-        while let Some(gap) = gaps.next_if(|gap| (gap.time, gap.sequence) < at) {
-            replay.gap(id, gap.time, &gap.gap);
+        let at = gap_list::place_of(&message);
+        while let Some(gap) = gaps.next_if(|gap| gap.place < at) {
+            replay.gap(id, gap.place.0, &gap.gap);
         }
         replay.apply(&message)?;
         messages += 1;
         is_whole = messages % ASKED_EVERY != 0 || is_wanted();
     }
-    gaps.for_each(|gap| replay.gap(id, gap.time, &gap.gap));
+    gaps.for_each(|gap| replay.gap(id, gap.place.0, &gap.gap));
     let books = replay.books().symbol(id).cloned().unwrap_or_default();
     Ok((BookAt { time, books, start, passed_over, messages }, is_whole))
 }

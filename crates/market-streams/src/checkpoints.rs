@@ -4,7 +4,7 @@
 //! only if the source has that many below those numbers, and none above them: otherwise messages were deleted, rewritten or came late.
 
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Database, Error, NotFound, Stream, StreamOptions};
+use tapedb_engine::{CursorBuilder, Database, Error, NotFound, Stream, StreamOptions};
 use tapedb_market::{BookCheckpoint, SymbolBooks};
 use tapedb_schema::{Schema, Timestamp};
 
@@ -37,6 +37,14 @@ pub(crate) fn open_or_create(db: &Database, source: &Stream) -> Result<Stream, E
     db.open_or_create_stream(&checkpoints_of(source.name()), schema(), options)
 }
 
+/// A cursor over messages up to a time, itself included.
+pub(crate) fn through(cursor: CursorBuilder, time: Timestamp) -> CursorBuilder {
+    match time.nanos().checked_add(1) {
+        Some(end) => cursor.to(Timestamp(end)),
+        None => cursor,
+    }
+}
+
 /// A checkpoint that fits its source.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -52,12 +60,11 @@ pub(crate) struct Found {
 pub(crate) fn find(
     checkpoints: &Stream,
     source: &Stream,
-    symbol: &str,
+    (symbol, id): (&str, Option<u32>),
     at: Timestamp,
     ends: Option<&[u64]>,
 ) -> Result<(Option<Found>, usize), Error> {
-    let to = Timestamp(at.nanos().saturating_add(1));
-    let cursor = checkpoints.cursor().types([BookCheckpoint::NAME]).symbols([symbol]).to(to).reverse();
+    let cursor = through(checkpoints.cursor(), at).types([BookCheckpoint::NAME]).symbols([symbol]).reverse();
     let mut cursor = cursor.open()?;
     let (mut parts, mut passed_over) = (Vec::<BookCheckpoint>::new(), 0);
     while let Some(message) = cursor.next()? {
@@ -77,7 +84,8 @@ pub(crate) fn find(
                 parts.clear();
                 continue;
             }
-            if fits(source, &parts[0], time) {
+            // Another symbol may have had the name.
+            if parts[0].source_symbol == id && fits(source, &parts[0], time) {
                 parts.reverse();
                 if let Ok(books) = SymbolBooks::restore(&parts) {
                     return Ok((Some(Found { time, books }), passed_over));

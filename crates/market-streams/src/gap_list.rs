@@ -3,15 +3,17 @@
 use crate::replay::BookReplay;
 use std::collections::HashMap;
 use tapedb_codec::Record;
-use tapedb_engine::{CursorBuilder, Error, Stream};
+use tapedb_engine::{CursorBuilder, Error, Message, Stream};
 use tapedb_market::Gap;
 use tapedb_schema::Timestamp;
+
+/// Where a message stands among those of its stream: equal times are in the order of the spaces.
+pub(crate) type Place = (Timestamp, u32, u64);
 
 /// A gap, and where it stands among the messages.
 #[derive(Debug, Clone)]
 pub(crate) struct GapAt {
-    pub(crate) time: Timestamp,
-    pub(crate) sequence: u64,
+    pub(crate) place: Place,
     pub(crate) gap: Gap,
 }
 
@@ -31,26 +33,37 @@ pub(crate) fn gaps_of(
     let mut found: Vec<(String, GapAt)> = Vec::new();
     let mut cursor = cursor.types([Gap::NAME]).open()?;
     while let Some(message) = cursor.next()? {
-        let (time, sequence) = (message.time(), message.sequence());
-        found.push((message.symbol().into(), GapAt { time, sequence, gap: message.decode()? }));
+        found.push((message.symbol().into(), GapAt { place: place_of(&message), gap: message.decode()? }));
     }
-    let mut others: HashMap<String, bool> = HashMap::new();
+    let mut firsts: HashMap<String, Option<Place>> = HashMap::new();
     let mut gaps = Vec::new();
     for (of, gap) in found {
         let is_of_another = of != symbol
-            && match others.get(&of) {
-                Some(known) => *known,
+            && match firsts.get(&of) {
+                Some(first) => *first,
                 None => {
-                    let has_book = has_messages(stream, &replay.types(), &of, gap.time)?;
-                    others.insert(of, has_book);
-                    has_book
+                    let first = first_message(stream, &replay.types(), &of)?;
+                    firsts.insert(of, first);
+                    first
                 }
-            };
+            }
+            .is_some_and(|first| first < gap.place);
         if !is_of_another {
             gaps.push(gap);
         }
     }
     Ok(gaps)
+}
+
+/// Where a message stands.
+pub(crate) fn place_of(message: &Message<'_>) -> Place {
+    (message.time(), message.space(), message.sequence())
+}
+
+/// Where the first message of these types of a symbol stands: from there on it is an instrument, and no channel or file.
+fn first_message(stream: &Stream, types: &[&str], symbol: &str) -> Result<Option<Place>, Error> {
+    let mut cursor = stream.cursor().types(types.iter().copied()).symbols([symbol]).open()?;
+    Ok(cursor.next()?.map(|message| place_of(&message)))
 }
 
 /// Whether a symbol has messages of these types before a time: it is then an instrument, and no channel or file.

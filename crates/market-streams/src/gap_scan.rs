@@ -14,6 +14,9 @@ use tapedb_engine::{Cursor, CursorBuilder, Error, Message, Stream};
 use tapedb_market::{Entry, Gap, GapCause, Package, PackageKind};
 use tapedb_schema::Timestamp;
 
+/// Updates in a row that may have been there already; with more of them, the numbers have begun again.
+const BEHIND_MAX: u32 = 1_000;
+
 /// A scan of the messages of one stream, in time order.
 #[derive(Debug)]
 pub struct GapScan {
@@ -37,6 +40,10 @@ struct Seen {
     is_selected: bool,
     last: Option<Timestamp>,
     sequence: Option<u64>,
+    /// Sequence number of a snapshot that is below it: the numbers may have begun again.
+    below: Option<u64>,
+    /// Updates in a row whose numbers are not above it.
+    behind: u32,
     /// Updates whose sequence numbers are known.
     numbered: u64,
     /// Messages that nothing proves to be all.
@@ -190,14 +197,33 @@ impl Seen {
         let range = range.filter(|_| !package.entries.iter().any(|entry| matches!(entry, Entry::Trade(_))));
         let (Some(range), Some(last), PackageKind::Update) = (range, package.sequence, package.kind) else {
             // A snapshot states everything there is; it needs no proof.
-            self.unnumbered += u64::from(package.kind == PackageKind::Update);
+            let is_update = package.kind == PackageKind::Update;
+            self.unnumbered += u64::from(is_update);
+            if !is_update && package.sequence < self.sequence {
+                self.below = package.sequence;
+            }
             return Ok(None);
         };
         self.numbered += 1;
-        let Some(before) = self.sequence.replace(last) else { return Ok(None) };
-        let follows =
-            range.previous.map_or(range.first <= before.saturating_add(1), |previous| previous <= before);
-        if follows {
+        let continues = |number: u64| {
+            range.previous.map_or(range.first <= number.saturating_add(1), |previous| previous <= number)
+        };
+        let Some(before) = self.sequence else {
+            self.sequence = Some(last);
+            return Ok(None);
+        };
+        if last <= before {
+            // One that was there already, unless the numbers have begun again: then nothing proves what came between.
+            self.behind += 1;
+            let is_next = |below: u64| last < before && last > below && continues(below);
+            if self.below.is_some_and(is_next) || self.behind > BEHIND_MAX {
+                self.unnumbered += 1;
+                (self.sequence, self.below, self.behind) = (Some(last), None, 0);
+            }
+            return Ok(None);
+        }
+        (self.sequence, self.below, self.behind) = (Some(last), None, 0);
+        if continues(before) {
             return Ok(None);
         }
         self.gaps += 1;

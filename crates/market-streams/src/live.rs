@@ -27,8 +27,9 @@ pub struct LiveBook {
     /// Whether `replay` has the books of `found`; it gets them when the id of the symbol is known.
     is_replaying: bool,
     found: BookAt,
-    /// Time of the last message that changed the book.
-    last: Timestamp,
+    /// Time and space of the last message that changed the book. After reading history, a message of its time may be from before it,
+    /// unless there is one space only.
+    last: (Timestamp, u32),
     reads: u64,
 }
 
@@ -39,7 +40,7 @@ impl LiveBook {
     /// [`BookError::NoBooks`], the engine's.
     pub fn open(db: &Database, stream: &Stream, symbol: &str) -> Result<Self, BookError> {
         let (found, cursor) = read(db, stream, symbol)?;
-        let last = last_of(&found);
+        let last = last_of(&found, stream);
         let (db, stream, symbol) = (db.clone(), stream.clone(), symbol.to_string());
         let replay = BookReplay::new(&stream)?;
         Ok(Self { db, stream, symbol, cursor, replay, is_replaying: false, found, last, reads: 1 })
@@ -59,7 +60,8 @@ impl LiveBook {
             if message.symbol() != self.symbol && !is_gap {
                 continue;
             }
-            if is_gap || time < self.last {
+            let place = (time, message.space());
+            if is_gap || place < self.last {
                 is_past = true;
                 break;
             }
@@ -68,7 +70,7 @@ impl LiveBook {
                 self.is_replaying = true;
             }
             if self.replay.apply(&message)? {
-                self.last = time;
+                self.last = place;
                 self.found.time = time.max(self.found.time);
                 self.found.messages += 1;
                 changed = Some(id);
@@ -103,7 +105,7 @@ impl LiveBook {
     fn read_again(&mut self) -> Result<(), BookError> {
         (self.found, self.cursor) = read(&self.db, &self.stream, &self.symbol)?;
         self.replay = BookReplay::new(&self.stream)?;
-        self.last = last_of(&self.found);
+        self.last = last_of(&self.found, &self.stream);
         (self.is_replaying, self.reads) = (false, self.reads + 1);
         Ok(())
     }
@@ -126,7 +128,7 @@ fn read(db: &Database, stream: &Stream, symbol: &str) -> Result<(BookAt, Cursor)
     Ok((found, cursor.open()?))
 }
 
-fn last_of(found: &BookAt) -> Timestamp {
+fn last_of(found: &BookAt, stream: &Stream) -> (Timestamp, u32) {
     let changed = found.books.venues().iter().filter_map(|venue| venue.changed());
-    changed.max().unwrap_or(Timestamp(i64::MIN))
+    (changed.max().unwrap_or(Timestamp(i64::MIN)), stream.spaces() - 1)
 }

@@ -1,6 +1,7 @@
 //! Writes checkpoints of the books of all symbols of a stream, and keeps them up to date.
 //!
-//! Always true: `seen` messages of the source have been applied, in time order, the last of them at `last`; a checkpoint of time T is
+//! Always true: `seen` messages of the source have been applied, in the order of history: by time, equal times in the order of the spaces; the
+//! last of them at `last`. A checkpoint of time T is
 //! written before the first message at or after T is applied, so it has all messages before T and no other.
 
 use crate::checkpoints;
@@ -43,7 +44,7 @@ pub struct CheckpointWriter {
     changed: BTreeSet<u32>,
     sequences: Vec<u64>,
     seen: u64,
-    last: Option<Timestamp>,
+    last: Option<(Timestamp, u32)>,
     /// Messages seen and time of the last checkpoints.
     round: Option<(u64, Timestamp)>,
     /// Checkpoints up to this time are there, and fit.
@@ -98,13 +99,14 @@ impl CheckpointWriter {
             if let Some(next) = self.sequences.get_mut(message.space() as usize) {
                 *next = (*next).max(message.sequence() + 1);
             }
-            let is_late = self.last.is_some_and(|last| time < last);
+            let place = (time, message.space());
+            let is_late = self.last.is_some_and(|last| place < last);
             if is_late {
                 // From its time on, the books are others.
                 self.begin()?;
                 return Ok(Pass::More);
             }
-            let is_next_time = self.last.is_none_or(|last| last < time);
+            let is_next_time = self.last.is_none_or(|(last, _)| last < time);
             if is_next_time && is_due(self.every, self.round, self.seen, time) {
                 self.round = Some((self.seen, time));
                 let changed = std::mem::take(&mut self.changed);
@@ -117,7 +119,7 @@ impl CheckpointWriter {
             if self.replay.apply(&message)? {
                 self.changed.insert(message.symbol_id());
             }
-            (self.last, self.seen) = (Some(time), self.seen + 1);
+            (self.last, self.seen) = (Some(place), self.seen + 1);
         }
         Ok(Pass::More)
     }
@@ -182,6 +184,7 @@ impl Output {
             }
             let Some(name) = names.get(symbol as usize) else { continue };
             for mut part in parts {
+                part.source_symbol = Some(symbol);
                 part.source_created = mark.source.created();
                 part.source_messages = mark.seen;
                 part.source_sequences = mark.sequences.into();
@@ -221,7 +224,7 @@ fn last_that_fits(checkpoints: &Stream, source: &Stream) -> Result<Option<Timest
         tried = Some(time);
     }
     if tried.is_some() {
-        let from = found.map_or(i64::MIN, |time| time.nanos() + 1);
+        let from = found.map_or(i64::MIN, |time| time.nanos().saturating_add(1));
         checkpoints.delete(Timestamp(from)..Timestamp(i64::MAX), None::<[&str; 0]>)?;
     }
     Ok(found)

@@ -133,3 +133,33 @@ fn silence_is_a_gap_beyond_its_limit_also_where_it_has_not_ended() {
     let expected = ["2000000001 A silence - - 1000000000 2000000001", "2000000001 B silence - - 0 -"];
     assert_eq!((found, summary.with_gaps), (expected.map(String::from).to_vec(), 2));
 }
+
+#[test]
+fn updates_that_come_twice_are_no_gap_and_numbers_that_begin_again_prove_nothing() {
+    let snapshot = |sequence| {
+        plain(PackageKind::Snapshot).map(|package| Package { sequence: Some(sequence), ..package })
+    };
+    let numbers = |of: &[u64]| -> Vec<(&'static str, i64, Result<Package, Gap>)> {
+        of.iter().zip(1..).map(|(number, time)| ("A", time, update(*number, *number, None))).collect()
+    };
+    let (gaps, summary) = scan(&numbers(&[1, 2, 3, 2, 3, 3, 4, 1, 5]), &[], None);
+    assert_eq!((gaps.len(), summary.verdict()), (0, Verdict::Complete));
+    // An old snapshot that comes late.
+    let mut messages = numbers(&[1, 2, 3, 4]);
+    messages.push(("A", 5, snapshot(2)));
+    messages.push(("A", 6, update(5, 5, Some(4))));
+    assert_eq!(scan(&messages, &[], None).1.verdict(), Verdict::Complete);
+    // Numbers that begin again with a snapshot: what came before it is not known.
+    let mut messages = numbers(&[100, 101]);
+    messages.push(("A", 5, snapshot(3)));
+    messages.extend([(4, 6), (5, 7)].map(|(number, time)| ("A", time, update(number, number, None))));
+    let (gaps, summary) = scan(&messages, &[], None);
+    assert_eq!((gaps.len(), summary.verdict()), (0, Verdict::CannotBeVerified));
+    // And a hole after it is one.
+    messages.push(("A", 8, update(9, 9, None)));
+    assert_eq!(scan(&messages, &[], None).0.len(), 1);
+    // Without one.
+    let begin = std::iter::once(5_000).chain(1..=1_200).collect::<Vec<u64>>();
+    let (gaps, summary) = scan(&numbers(&begin), &[], None);
+    assert_eq!((gaps.len(), summary.verdict()), (0, Verdict::CannotBeVerified));
+}

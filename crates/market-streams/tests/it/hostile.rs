@@ -13,9 +13,9 @@ use tapedb_market_streams::{
 use tapedb_schema::{Decimal64, Timestamp};
 
 /// A generator of messages, always the same ones for a seed.
-struct Hostile(u64);
+pub struct Hostile(pub u64);
 
-enum Any {
+pub enum Any {
     Package(Package),
     Order(Order),
     ByPrice(MarketByPrice),
@@ -23,14 +23,14 @@ enum Any {
 }
 
 impl Hostile {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % limit
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 
@@ -137,7 +137,7 @@ impl Hostile {
         }
     }
 
-    fn any(&mut self, last: &mut u64) -> Any {
+    pub fn any(&mut self, last: &mut u64) -> Any {
         match self.below(100) {
             0 => Any::Gap(Gap::default()),
             1..45 => Any::Package(self.package(last)),
@@ -197,7 +197,7 @@ impl Setup {
 }
 
 /// All that a book states, but for what is counted since the checkpoint.
-fn text(books: &SymbolBooks) -> String {
+pub fn text(books: &SymbolBooks) -> String {
     use std::fmt::Write;
     let mut text = String::new();
     for venue in books.venues() {

@@ -1,5 +1,6 @@
 //! Books of streams at any time: with and without checkpoints, beside a replay of everything.
 
+mod attacks;
 mod bars;
 mod gaps;
 mod hostile;

@@ -71,4 +71,5 @@ pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Sourc
 pub use table::{
     ROWS_LOOKED_AT, TableFile, TableOptions, TableRow, TableRows, TableSymbol, find_tables, infer_schema,
 };
+pub use tardis::exchange_code;
 pub use venues::Venue;

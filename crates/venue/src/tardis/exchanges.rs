@@ -40,8 +40,9 @@ const LONG: [(&str, &str); 34] = [
     ("coinflex-v2", "COINFLX2"),
 ];
 
-/// The code of an exchange: its name in upper case where it is short, else that of the table; `None` for other long names.
-pub(super) fn code(name: &str) -> Option<Ascii<8>> {
+/// The code of an exchange, by its name at tardis.dev: the name in upper case where it is short, else that of a table; `None` for other long
+/// names.
+pub fn code(name: &str) -> Option<Ascii<8>> {
     let long = LONG.iter().find(|(long, _)| *long == name);
     let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     match long {

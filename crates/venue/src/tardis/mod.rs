@@ -20,6 +20,7 @@ use crate::frames::scalar::Scalar;
 use crate::frames::times;
 use crate::record::AnyRecord;
 use crate::source::{Counters, LineParser, Parsed};
+pub use exchanges::code as exchange_code;
 use rows::{Columns, Group, Kind};
 use tapedb_market::{Gap, GapCause};
 use tapedb_schema::{Ascii, TimeUnit, Timestamp};

@@ -6,6 +6,7 @@ mod generate;
 mod import;
 mod numbers;
 mod replay;
+mod socket;
 mod source;
 
 use crate::report::Report;
@@ -18,9 +19,11 @@ use tapedb_terminal::{Failure, Ui, quantity::count};
 /// `market.book.l2` and `market.book.l3` are the whole way of a decoded message: decimals to integers, sequence numbers and states, the
 /// book, the best over venues; for each change of a level or an order. `market.import.…` has the rates of `decode`, files to records, of
 /// `book`, with a book by order, and of an import until the last message is acknowledged (`rate`), and until all is sealed (`sealed`).
-/// `market.replay.topic` is a replay at full speed into a topic until its subscriber has all, `market.replay.error` how late messages are in
+/// `market.replay.topic` is a replay at full speed into a topic until its subscriber has all, `market.replay.websocket` one to a client that asks
+/// for trades and changes of books, `market.replay.error` how late messages are in
 /// one at 1x, from the instant at which they are due until they are published. Cases of recorded data are left out without --data. Books
-/// are compared with those of another builder, imports with what the files contain, replays with what their subscribers received.
+/// are compared with those of another builder, imports with what the files contain, what subscribers and clients of replays
+/// receive with what they must.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of the stream of the case `market.book_at`, such as 20M

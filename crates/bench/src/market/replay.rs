@@ -1,7 +1,7 @@
 //! Replays: messages a second at full speed into a topic, and how late messages are at the speed at which they happened.
 
-use super::Args;
 use super::numbers::Numbers;
+use super::{Args, socket};
 use crate::pool::feed_pool;
 use crate::report::Report;
 use crate::storage::Scratch;
@@ -21,20 +21,22 @@ const STEP_NS: (i64, u64) = (20_000, 2_000_000);
 /// The streams to replay, sealed.
 pub struct Inputs {
     full: Input,
+    /// What a WebSocket client must receive of the full one.
+    texts: Tally,
     paced: Input,
 }
 
 /// A stream, and what a replay of it must deliver.
-struct Input {
-    stream: Stream,
+pub(super) struct Input {
+    pub(super) stream: Stream,
     hash: u64,
     tally: Tally,
 }
 
 /// Number of messages, and a hash over them in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Tally {
-    messages: u64,
+pub(super) struct Tally {
+    pub(super) messages: u64,
     hash: u64,
 }
 
@@ -45,6 +47,13 @@ impl Tally {
         self.add_word(time.nanos() as u64);
         self.add_bytes(symbol.as_bytes());
         self.add_bytes(body);
+    }
+
+    /// A message that is one text.
+    #[inline]
+    pub(super) fn add_text(&mut self, text: &[u8]) {
+        self.messages += 1;
+        self.add_bytes(text);
     }
 
     #[inline]
@@ -89,7 +98,7 @@ pub fn inputs(args: &Args, scratch: &Scratch) -> Result<Inputs, Failure> {
         }
         Timestamp(now)
     })?;
-    Ok(Inputs { full, paced })
+    Ok(Inputs { texts: socket::expected(&full)?, full, paced })
 }
 
 impl Input {
@@ -111,6 +120,7 @@ pub fn measure(inputs: &Inputs, db: &Database, report: &mut Report, ui: &Ui) -> 
     let (seconds, _) = replay("market.replay.topic", &inputs.full, db, Speed::Max)?;
     let rate = inputs.full.tally.messages as f64 / seconds;
     report.add("market.replay.topic", "rate", "messages/s", rate);
+    socket::measure(&inputs.full, inputs.texts, db, report, ui)?;
     ui.check_interrupt()?;
     const CASE: &str = "market.replay.error";
     let (_, replayed) = replay(CASE, &inputs.paced, db, Speed::Times(1.0))?;

@@ -23,6 +23,7 @@ mod readme;
 mod real_data;
 mod replaying;
 mod replaying_live;
+mod replaying_socket;
 mod serving;
 mod support;
 mod ticking;

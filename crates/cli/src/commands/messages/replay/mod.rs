@@ -1,6 +1,7 @@
 //! `tapedb replay`: play history again as if it were live.
 
 mod lines;
+mod socket;
 mod steering;
 
 use crate::args::{DatabaseArgs, Selection, TimeRange};
@@ -10,6 +11,7 @@ use crate::input::Source;
 use crate::output::{Damage, Format, Writer};
 use lines::{Lines, Noting};
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -32,6 +34,9 @@ const WAIT: Duration = Duration::from_millis(50);
 /// At the end a hash of what was delivered is printed. It depends on the messages and their order alone: not on the speed, the target, or
 /// where the database is.
 ///
+/// With --websocket, clients connect and ask for what they want, each at its own speed, at the paths of tardis-machine:
+/// ws://127.0.0.1:8001/ws-replay-normalized?options=JSON. It serves until Ctrl-C.
+///
 /// With --control, lines on standard input control the replay while it runs: `pause`, `resume`, `step N` (pauses, and delivers N messages at
 /// once), `speed 10x`, `seek TIME`, `stop`. They are obeyed one after another. When standard input ends, a replay that is paused ends too.
 #[derive(clap::Args, Debug)]
@@ -46,9 +51,10 @@ pub struct Args {
     #[command(flatten)]
     range: TimeRange,
 
-    /// How fast: 1x as it happened, 10x, 0.5x, max without waiting, or pause to begin with a pause (see --control).
-    #[arg(long, value_parser = Start::parse, default_value = "1x", value_name = "SPEED")]
-    speed: Start,
+    /// How fast: 1x as it happened, 10x, 0.5x, max without waiting, or pause to begin with a pause (see --control) [default: 1x, with
+    /// --websocket max].
+    #[arg(long, value_parser = Start::parse, value_name = "SPEED")]
+    speed: Option<Start>,
 
     /// Publish to this topic, which is created if it does not exist.
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["into", "into_db", "output"])]
@@ -70,6 +76,19 @@ pub struct Args {
     #[command(flatten)]
     create: CreateArgs,
 
+    /// Serve WebSocket clients on this address, such as 127.0.0.1:8001, or a port of this machine. Every client that can connect can read the streams.
+    #[arg(long, value_name = "ADDRESS", value_parser = socket::address,
+        conflicts_with_all = ["into_topic", "into", "into_db", "output", "control", "symbols", "types", "from", "to"])]
+    websocket: Option<SocketAddr>,
+
+    /// Most WebSocket clients at a time.
+    #[arg(long, value_name = "N", requires = "websocket", default_value_t = 32, value_parser = clap::value_parser!(u8).range(1..))]
+    max_clients: u8,
+
+    /// Names of this machine that WebSocket clients may use in their addresses, beside localhost.
+    #[arg(long, value_name = "A,B", requires = "websocket", value_delimiter = ',')]
+    host_names: Vec<String>,
+
     /// Format of the lines on standard output: text, json, csv, or none [default: text, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -85,6 +104,7 @@ Examples:
   tapedb replay --db demo.tape feed --speed max --into-topic feed
   tapedb replay --db tp.tape tp/trade tp/quote --into-db tape://localhost:7847
   tapedb replay --db demo.tape feed --speed pause --control --output json
+  tapedb replay --db demo.tape feed --websocket 127.0.0.1:8001
   printf 'seek 2024-01-02T14:30:30\\nstep 5\\n' | tapedb replay --db demo.tape feed --speed pause --control";
 
 /// How a replay begins.
@@ -125,7 +145,11 @@ struct Late {
 
 /// Replays.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    if args.speed.is_paused && !args.control {
+    if let Some(address) = args.websocket {
+        return socket::serve(&args, address, ui);
+    }
+    let start = args.speed.unwrap_or(Start { speed: Speed::Times(1.0), is_paused: false });
+    if start.is_paused && !args.control {
         return Err(Failure::usage("a replay that begins with a pause needs --control to go on"));
     }
     if args.create.create && args.into_db.is_none() {
@@ -136,11 +160,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let streams = args.selection.open(&db, ui)?;
     let cursor = args.range.of(args.selection.cursor(&db)?).open()?;
     let control = Control::default();
-    if args.speed.is_paused {
+    if start.is_paused {
         control.ask(Command::Pause);
     }
     let steering = args.control.then(Source::stdin).transpose()?;
-    let player = Player::new(cursor, args.speed.speed, control.clone());
+    let player = Player::new(cursor, start.speed, control.clone());
     if let Some(name) = &args.into_topic {
         let topic = topic(&args, name, &streams)?;
         let mut sink = Noting::new(TopicSink::new(&topic, &streams).map_err(failed)?, ui);

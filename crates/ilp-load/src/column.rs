@@ -82,9 +82,7 @@ impl Column {
             Value::Bool(_) => scalar(Scalar::Bool),
             Value::Time(_) => scalar(Scalar::Timestamp),
             Value::Decimal(_) => scalar(Scalar::Decimal64),
-            Value::Text(_) if is_tag => {
-                (FieldType::String, Values::Dictionary(Box::default()))
-            }
+            Value::Text(_) if is_tag => (FieldType::String, Values::Dictionary(Box::default())),
             Value::Text(_) => (FieldType::String, Values::Texts(Vec::new(), Vec::new())),
             Value::Array(array) => {
                 let dimensions = array.dimensions();

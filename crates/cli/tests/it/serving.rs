@@ -388,32 +388,3 @@ fn a_status_is_shown_over_http_and_with_a_login() {
     let wrong = format!("server status http://{}", ready["tcp"].as_str().unwrap());
     assert!(as_ann(&wrong).bad(1).contains("health and metrics"));
 }
-
-#[test]
-fn the_line_protocol_is_served_and_monitored() {
-    let place = Place::new();
-    let (_served, ready) = Served::start(
-        &place.path("."),
-        &["--ilp", "127.0.0.1:0", "--ilp-tcp", "127.0.0.1:0", "--ilp-symbol", "s"],
-    );
-    let address = |name: &str| ready[name].as_str().expect("it listens").to_string();
-    let mut socket = TcpStream::connect(address("ilp")).unwrap();
-    socket.write_all(b"POST /write HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 18\r\n\r\ntrades,s=A p=1 17\n").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
-    TcpStream::connect(address("ilp_tcp")).unwrap().write_all(b"trades,s=B p=2 18\n").unwrap();
-    let read = || Run::of(remotely(&place, &ready, "read trades --output csv").output().unwrap()).good();
-    let mut text = read();
-    while text.lines().count() < 3 {
-        text = read();
-    }
-    assert!(text.contains(",A,") && text.contains(",B,"), "{text}");
-    let mut metrics = TcpStream::connect(address("http")).unwrap();
-    metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    let mut page = String::new();
-    metrics.read_to_string(&mut page).unwrap();
-    assert!(page.contains("ilp_messages_total 2"), "{page}");
-    let error = Run::plain("server --ilp 0.0.0.0:0 --print-config").bad(2);
-    assert!(error.contains("ilp.http"), "{error}");
-}

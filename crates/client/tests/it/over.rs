@@ -27,6 +27,8 @@ macro_rules! suite {
         mod conformance;
         #[path = "../../../engine/tests/it/dropping.rs"]
         mod dropping;
+        #[path = "../../../engine/tests/it/hostile_columns.rs"]
+        mod hostile_columns;
         #[path = "../../../engine/tests/it/live.rs"]
         mod live;
         #[path = "../../../engine/tests/it/model.rs"]

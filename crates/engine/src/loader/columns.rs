@@ -111,6 +111,9 @@ impl Loader {
     /// appended. Fields that may be null can be left out. They are then null. Many rows are written in batches of columns; the last of
     /// them is not kept back for more. Few rows wait in the loader like single messages.
     ///
+    /// A process that is killed, or loses power, within a call has written the first rows of it, up to the end of a batch: of a call of at most
+    /// 65,536 rows and about 1 MiB, all or none.
+    ///
     /// Readers get the same messages as if each had been appended. Record types with nested records and arrays, which have no
     /// columns in the log, are written as rows.
     ///
@@ -428,7 +431,7 @@ fn check_bytes(fields: &[InputColumn<'_>]) -> Result<(), Misfit> {
         bytes = bytes.saturating_add(long_bytes(&field.values));
         if bytes > LONG_BYTES_MAX {
             let what = format!(
-                "the texts of all rows have {bytes} bytes; the limit of one call is {LONG_BYTES_MAX}: append fewer rows at once"
+                "the texts of all rows have {bytes} bytes, or as many items; the limit of one call is {LONG_BYTES_MAX}: append fewer rows at once"
             );
             return Err(Misfit { column: field.name.into(), row: None, what });
         }
@@ -436,7 +439,7 @@ fn check_bytes(fields: &[InputColumn<'_>]) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// Bytes of long texts, also below records and lists.
+/// Bytes of long texts, also below records and lists, and items that take no memory.
 fn long_bytes(values: &FieldValues<'_>) -> usize {
     fn sum(lengths: impl Iterator<Item = usize>) -> usize {
         lengths.filter(|length| *length > SHORT_BYTES).fold(0, usize::saturating_add)
@@ -450,12 +453,24 @@ fn long_bytes(values: &FieldValues<'_>) -> usize {
         FieldValues::Dictionary { texts, keys } => {
             sum(keys.iter().map(|key| texts.get(*key as usize).map_or(0, |text| text.len())))
         }
+        FieldValues::List { offsets, items } if is_hollow(&items.values) => {
+            offsets.last().map_or(0, |items| *items as usize)
+        }
         FieldValues::List { items, .. } => long_bytes(&items.values),
         FieldValues::Record(fields) => of_fields(fields),
         FieldValues::Union { alternatives, .. } => {
             alternatives.iter().fold(0, |bytes: usize, fields| bytes.saturating_add(of_fields(fields)))
         }
         _ => 0,
+    }
+}
+
+/// Whether values take no memory, however many they are.
+fn is_hollow(values: &FieldValues<'_>) -> bool {
+    match values {
+        FieldValues::Nulls(_) => true,
+        FieldValues::Record(fields) => fields.iter().all(|field| is_hollow(&field.values)),
+        _ => false,
     }
 }
 

@@ -51,6 +51,8 @@ mod conformance;
 mod dropping;
 #[path = "ends.rs"]
 mod ends;
+#[path = "hostile_columns.rs"]
+mod hostile_columns;
 #[path = "live.rs"]
 mod live;
 #[path = "model.rs"]

@@ -2,8 +2,10 @@
 
 use super::input::{FieldValues, InputColumn};
 use super::prepare::{Misfit, columns_of};
+use crate::batch::MAX_MESSAGE_BYTES;
 use crate::dynamic::{Layouts, RecordLayout, RecordValue, TypeLayout, Value};
 use crate::shown::quoted;
+use std::cell::Cell;
 use tapedb_schema::{Ascii, Scalar, TimeOfDay, Timestamp};
 
 /// Encodes the rows of columns as bodies.
@@ -12,6 +14,8 @@ pub struct RowMaker<'i, 'a> {
     layouts: &'i Layouts,
     record: &'i RecordLayout,
     columns: Vec<Option<&'i InputColumn<'a>>>,
+    /// Items that the message may still have. Each takes a byte of it at least, but none of the program's memory where all are null.
+    items_left: Cell<usize>,
 }
 
 impl<'i, 'a> RowMaker<'i, 'a> {
@@ -25,7 +29,8 @@ impl<'i, 'a> RowMaker<'i, 'a> {
         columns: &'i [InputColumn<'a>],
         rows: usize,
     ) -> Result<Self, Misfit> {
-        Ok(Self { layouts, record, columns: columns_of(record, columns, rows)? })
+        let columns = columns_of(record, columns, rows)?;
+        Ok(Self { layouts, record, columns, items_left: Cell::new(0) })
     }
 
     /// Appends the body of a row.
@@ -33,6 +38,7 @@ impl<'i, 'a> RowMaker<'i, 'a> {
     /// # Errors
     /// When a value does not fit its field; `body` is then as before.
     pub fn encode(&self, row: usize, body: &mut Vec<u8>) -> Result<(), Misfit> {
+        self.items_left.set(MAX_MESSAGE_BYTES);
         let fields = self.record.fields.iter().zip(&self.columns);
         let value = |(field, column): (&crate::dynamic::FieldLayout, &Option<&InputColumn<'_>>)| match column
         {
@@ -125,6 +131,13 @@ impl<'i, 'a> RowMaker<'i, 'a> {
                         "its items are from {start} to {end}, of which some do not exist"
                     )));
                 }
+                let Some(left) = self.items_left.get().checked_sub(end - start) else {
+                    let what = format!(
+                        "a message of more than {MAX_MESSAGE_BYTES} items is over the limit; split it"
+                    );
+                    return Err(Wrong::new(what));
+                };
+                self.items_left.set(left);
                 if items.validity.is_some_and(|validity| !validity.covers_to(end)) {
                     return Err(Wrong::new("the validity of its items is too short"));
                 }

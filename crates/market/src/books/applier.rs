@@ -314,10 +314,7 @@ fn change(books: &mut SymbolBooks, at: usize, order: &Order) -> Option<Change> {
         OrderAction::Clear => return Some(Change::Clear),
         _ => {}
     }
-    if order.order_id_high.is_some_and(|high| high != 0) || order.order_id_text.is_some() {
-        return None;
-    }
-    let id = order.order_id?;
+    let id = order.book_id()?;
     let mut numbers = || books.units(order.price?, order.size?).ok();
     let change = match order.action {
         OrderAction::Add => {
@@ -335,7 +332,10 @@ fn change(books: &mut SymbolBooks, at: usize, order: &Order) -> Option<Change> {
         }
         OrderAction::Replace => {
             let (price, size) = numbers()?;
-            OrderChange::Replace { old: order.previous_order_id?, id, price, size }
+            // The order before has only a number of 64 bits.
+            let is_short = order.order_id_text.is_none() && order.order_id_high.is_none_or(|high| high == 0);
+            let old = order.previous_order_id.filter(|_| is_short)?;
+            OrderChange::Replace { old, id, price, size }
         }
         OrderAction::Delete => OrderChange::Remove { id },
         _ => OrderChange::Reduce { id, size: books.size_of(order.size?).ok()? },

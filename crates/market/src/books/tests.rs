@@ -211,7 +211,11 @@ fn a_snapshot_of_orders_over_several_messages() {
 fn what_an_order_lacks_makes_the_book_unknown() {
     for lacking in [
         Order { order_id: None, ..order(OrderAction::Add, 1, "5", "1") },
-        Order { order_id_text: Some("x".into()), ..order(OrderAction::Add, 1, "5", "1") },
+        Order {
+            order_id_text: Some("x".into()),
+            previous_order_id: Some(1),
+            ..order(OrderAction::Replace, 1, "5", "1")
+        },
         order(OrderAction::Add, 1, "5", "-1"),
         order(OrderAction::Cancel, 1, "5", ""),
     ] {
@@ -223,6 +227,36 @@ fn what_an_order_lacks_makes_the_book_unknown() {
         books.order(0, T, &lacking);
         assert_eq!((venue(&books).doubt(), venue(&books).counters().misfits), (Some(Doubt::Misfit), 1));
     }
+}
+
+#[test]
+fn orders_with_long_identifiers_have_a_book() {
+    let mut books = Applier::default();
+    books.order(0, T, &Order { side: None, ..order(OrderAction::Clear, 0, "", "") });
+    let uuid = |action, low| Order { order_id_high: Some(7), ..order(action, low, "5", "1") };
+    let text = |action, text: &str| Order { order_id_text: Some(text.into()), ..order(action, 1, "5", "1") };
+    let adds = [
+        uuid(OrderAction::Add, 1),
+        uuid(OrderAction::Add, 2),
+        order(OrderAction::Add, 1, "5", "1"),
+        text(OrderAction::Add, "5c24c5da03aa673885cd67aa"),
+        text(OrderAction::Add, "5c24c5da03aa673885cd67ab"),
+        text(OrderAction::Add, ""),
+    ];
+    for (count, add) in (1..).zip(&adds) {
+        books.order(0, T, add);
+        assert_eq!(
+            (venue(&books).state(), venue(&books).orders().unwrap().len()),
+            (BookState::Seeded, count)
+        );
+    }
+    books.order(0, T, &uuid(OrderAction::Delete, 1));
+    books.order(0, T, &text(OrderAction::Execute, "5c24c5da03aa673885cd67ab"));
+    let orders = venue(&books).orders().unwrap();
+    assert_eq!((orders.len(), orders.position(1).map(|place| place.orders_ahead)), (4, Some(1)));
+    assert_eq!(uuid(OrderAction::Add, 2).book_id(), adds[1].book_id());
+    // Checkpoints on the disk have these numbers.
+    assert_eq!(adds[1].book_id(), Some(0x82bd_ff16_9d2a_4abd));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! From the time of day in a file to nanoseconds since the epoch.
 
+use super::fields;
 use jiff::civil;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use tapedb_schema::Timestamp;
@@ -61,6 +62,20 @@ impl DayClock {
     pub(super) fn start(&self) -> Timestamp {
         self.at(0).unwrap_or(Timestamp::MIN)
     }
+}
+
+/// Nanoseconds of a number of milliseconds with at most six decimals, exactly.
+pub(super) fn milliseconds(text: &[u8]) -> Option<i64> {
+    let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
+    let whole = fields::integer(&text[..point])?.checked_mul(1_000_000)?;
+    let part = match text.get(point + 1..) {
+        None => 0,
+        Some(decimals) if (1..=6).contains(&decimals.len()) => {
+            fields::integer(decimals)? * 10i64.pow(6 - decimals.len() as u32)
+        }
+        Some(_) => return None,
+    };
+    whole.checked_add(part)
 }
 
 /// The date of eight digits, `YYYYMMDD`.

@@ -1,6 +1,7 @@
 //! Gzip files and members of zip files as byte streams, with their progress.
 
 use super::error::ImportError;
+use super::lines::BYTE_ORDER_MARK;
 use flate2::Crc;
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 use std::fs::File;
@@ -82,13 +83,20 @@ pub(super) fn head(path: &Path) -> Result<Vec<u8>, ImportError> {
     let read_error = |source| ImportError::Open { path: path.to_path_buf(), source };
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(read_error)?;
     if !head.starts_with(&[0x1f, 0x8b]) {
-        return Ok(head);
+        return Ok(without_mark(head));
     }
     file.rewind().map_err(read_error)?;
     let mut unpacked = Vec::new();
     // A damaged file is found when it is read.
     let _ = MultiGzDecoder::new(BufReader::new(file)).take(HEAD_BYTES).read_to_end(&mut unpacked);
-    Ok(unpacked)
+    Ok(without_mark(unpacked))
+}
+
+fn without_mark(mut head: Vec<u8>) -> Vec<u8> {
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
+    head
 }
 
 /// Opens a file that is not compressed.

@@ -91,7 +91,7 @@ fn of_file(path: &Path) -> Result<Option<Format>, ImportError> {
 /// The format that a text's first bytes state.
 fn begun(path: &Path) -> Result<Option<Format>, ImportError> {
     let head = container::head(path)?;
-    let formats = [Format::Tardis, Format::CoinbaseSnapshot, Format::Capture];
+    let formats = [Format::Tardis, Format::CoinbaseSnapshot, Format::Capture, Format::BinanceRawWs];
     Ok(formats.into_iter().find(|format| begins_as(*format, &head)))
 }
 

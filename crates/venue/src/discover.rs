@@ -40,8 +40,8 @@ enum Detail {
     Iex,
     /// As before.
     Mdp3,
+    Tardis(tardis::TardisFile),
     /// Whether long numbers are rounded, as in the following.
-    Tardis(bool),
     Bybit(bool),
     Coinbase(bool),
     Capture(capture::Capture),
@@ -93,7 +93,7 @@ impl SourceFile {
             Detail::Itch(file) => file.open(&self.path, self.bytes, self.on_bad_line),
             Detail::Iex => iex::open(&self.path, self.bytes, self.on_bad_line),
             Detail::Mdp3 => cme::open(&self.path, self.bytes, self.on_bad_line),
-            Detail::Tardis(round) => self.open_with(tardis::Parser::new(*round)),
+            Detail::Tardis(file) => self.open_with(file.parser()),
             Detail::Bybit(round) => self.open_with(bybit::Archive::new(*round)),
             Detail::Capture(capture) => self.open_with(capture.parser()),
             Detail::Coinbase(round) => {
@@ -187,8 +187,7 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
     let dated_zip = dated && name.ends_with(".zip");
     match format {
         Format::UsEquityTicks => dated_zip && (name.contains("quote") || name.contains("trade")),
-        Format::FxTicks if name.ends_with(".csv.gz") => fx::Day::is_histdata(path),
-        Format::FxTicks => dated_zip && name.contains("quote"),
+        Format::FxTicks => fx::Day::is_histdata(path) || (dated_zip && name.contains("quote")),
         Format::BinanceRawWs => binance::Capture::is_named_so(path),
         Format::Dbn => databento::is_named_so(&name),
         Format::Lobster => lobster::Day::of_path(path).is_some(),
@@ -197,7 +196,9 @@ pub(super) fn is_named_as(format: Format, path: &Path) -> bool {
         }
         Format::Iex => pcap::is_capture_named(path) && iex::is_captured(path),
         Format::Mdp3 => pcap::is_capture_named(path) && cme::is_captured(path),
-        Format::FuturesTicks => dated_zip && (name.contains("trade") || name.contains("openinterest")),
+        Format::FuturesTicks => {
+            dated_zip && ["trade", "quote", "openinterest"].iter().any(|kind| name.contains(kind))
+        }
         Format::Tardis => tardis::is_named_so(&name),
         Format::BybitOb => name.ends_with(".data.zip") || bybit::Archive::is_named_so(&name),
         Format::CoinbaseSnapshot => coinbase::snapshot::is_named_so(&name),
@@ -211,6 +212,7 @@ pub(super) fn begins_as(format: Format, head: &[u8]) -> bool {
         Format::Tardis => tardis::begins_so(head),
         Format::CoinbaseSnapshot => coinbase::snapshot::begins_so(head),
         Format::Capture => capture::Capture::begins_so(head),
+        Format::BinanceRawWs => binance::Capture::begins_so(head),
         _ => false,
     }
 }
@@ -220,7 +222,7 @@ fn begun(format: Format, path: &Path, options: &ImportOptions) -> Result<Option<
     let begins = begins_as(format, &container::head(path)?);
     let round = options.round_numbers;
     Ok(match format {
-        Format::Tardis if begins => Some(Detail::Tardis(round)),
+        Format::Tardis if begins => Some(Detail::Tardis(tardis::TardisFile::of_path(path, round))),
         Format::CoinbaseSnapshot if begins => Some(Detail::Coinbase(round)),
         Format::Capture if begins || capture::Capture::is_named_so(path) => {
             Some(Detail::Capture(capture::Capture::of_path(path, options)))
@@ -272,8 +274,8 @@ fn add_file(
                 add(None, metadata(path)?.len(), Detail::Bybit(options.round_numbers));
             }
         }
-        Format::FxTicks if gzip => {
-            add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
+        Format::FxTicks if gzip || (!is_zip(path) && fx::Day::is_histdata(path)) => {
+            add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_histdata(path, options)?));
         }
         Format::Lobster => {
             if let Some(day) = lobster::Day::of_path(path) {
@@ -300,6 +302,10 @@ fn member_detail(
 ) -> Result<Option<Detail>, ImportError> {
     Ok(match format {
         Format::UsEquityTicks => algoseek::Day::of_member(name).map(Detail::UsEquity),
+        Format::FxTicks if fx::Day::is_histdata_member(name) => {
+            let name = name.rsplit('/').next().unwrap_or(name);
+            Some(Detail::Fx(fx::Day::of_histdata(&path.with_file_name(name), options)?))
+        }
         Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
         Format::FuturesTicks => futures::Day::of_member(name).map(Detail::Futures),
         Format::BybitOb => bybit::Archive::is_named_so(name).then_some(Detail::Bybit(options.round_numbers)),

@@ -63,6 +63,14 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.bad(format_args!("{name} as a decimal")))
     }
 
+    /// A finite decimal, as written; `None` if the field is empty.
+    pub(super) fn maybe_decimal(&mut self, name: &str) -> Result<Option<Decimal64>, BadLine> {
+        if self.line.get(self.next).is_none_or(|byte| *byte == b',') && self.next <= self.line.len() {
+            return self.text(name).map(|_| None);
+        }
+        self.decimal(name).map(Some)
+    }
+
     /// A whole number as a decimal with this exponent.
     #[inline]
     pub(super) fn scaled(&mut self, name: &str, exponent: i32) -> Result<Decimal64, BadLine> {

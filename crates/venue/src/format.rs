@@ -7,8 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use tapedb_codec::SchemaBuilder;
 use tapedb_market::{
-    Definition, Gap, Imbalance, IntervalBar, MarkPrice, MarketByPrice, Notice, Order, Package, Statistic,
-    Status, SymbolMapping, Ticker, TradeCondition,
+    Definition, Gap, Imbalance, IntervalBar, Liquidation, MarkPrice, MarketByPrice, Notice, Order, Package,
+    Statistic, Status, SymbolMapping, Ticker, TradeCondition,
 };
 use tapedb_schema::Schema;
 
@@ -105,14 +105,17 @@ impl Format {
                 let records = records.with::<Statistic>().with::<Imbalance>().with::<Notice>();
                 records.with::<Gap>().finish()
             }
-            Self::Tardis | Self::BybitOb => {
-                records.with::<Package>().with::<MarketByPrice>().with::<Gap>().finish()
+            Self::BybitOb => records.with::<Package>().with::<MarketByPrice>().with::<Gap>().finish(),
+            Self::Tardis => {
+                let records = records.with::<Package>().with::<MarketByPrice>().with::<Gap>();
+                records.with::<Ticker>().with::<Liquidation>().finish()
             }
             Self::CoinbaseSnapshot => records.with::<Package>().with::<Order>().finish(),
             Self::Capture => {
                 let records = records.with::<Package>().with::<MarketByPrice>().with::<TradeCondition>();
                 let records = records.with::<Ticker>().with::<IntervalBar>().with::<MarkPrice>();
-                records.with::<Gap>().with::<Notice>().finish()
+                let records = records.with::<Gap>().with::<Notice>();
+                records.with::<Order>().with::<Liquidation>().finish()
             }
             Self::Dbn => {
                 let records = records.with::<Order>().with::<MarketByPrice>().with::<IntervalBar>();

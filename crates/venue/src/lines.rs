@@ -9,6 +9,9 @@ pub const MAX_LINE_BYTES: usize = 4 << 20;
 /// Buffer at first, and most that is read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// What a text in UTF-8 may begin with.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// A line, or why there is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
@@ -27,16 +30,21 @@ pub(super) struct Lines<R> {
     end: usize,
     at_end: bool,
     discarding: bool,
+    /// Nothing was given out yet: a mark of the byte order is passed over.
+    first: bool,
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(inner: R) -> Self {
         let buffer = vec![0; CHUNK_BYTES];
-        Self { inner, buffer, start: 0, end: 0, at_end: false, discarding: false }
+        Self { inner, buffer, start: 0, end: 0, at_end: false, discarding: false, first: true }
     }
 
     /// The next line.
     pub(super) fn next(&mut self) -> io::Result<Line<'_>> {
+        if std::mem::take(&mut self.first) {
+            self.pass_over_mark()?;
+        }
         if self.discarding {
             self.discard()?;
         }
@@ -63,6 +71,17 @@ impl<R: Read> Lines<R> {
             }
             self.fill()?;
         }
+    }
+
+    /// Programs under Windows begin a text in UTF-8 with a mark.
+    fn pass_over_mark(&mut self) -> io::Result<()> {
+        while self.end < BYTE_ORDER_MARK.len() && !self.at_end {
+            self.fill()?;
+        }
+        if self.buffer[..self.end].starts_with(BYTE_ORDER_MARK) {
+            self.start = BYTE_ORDER_MARK.len();
+        }
+        Ok(())
     }
 
     /// Drops the rest of a line that is too long, and its memory.
@@ -142,6 +161,8 @@ mod tests {
         assert_eq!(all(b"a\r\nb\n\nc"), [&b"a"[..], b"b", b"", b"c"]);
         assert_eq!(all(b"a\r\n"), [b"a"]);
         assert_eq!(all(b""), [b""; 0]);
+        assert_eq!(all(b"\xEF\xBB\xBFa\n\xEF\xBB\xBFb"), [&b"a"[..], b"\xEF\xBB\xBFb"]);
+        assert_eq!(all(b"\xEF\xBB"), [b"\xEF\xBB"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::binance::CaptureFrames;
 use crate::frames::Frames;
 use crate::okx::Dialect;
-use crate::{bitfinex, bitmex, bitstamp, bybit, coinbase, deribit, huobi, kraken, okx};
+use crate::{
+    bitfinex, bitmex, bitstamp, bybit, coinbase, deribit, gate, huobi, kraken, kraken_futures, kucoin, okx,
+};
 
 /// A venue whose frames can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,15 +30,31 @@ pub enum Venue {
     Deribit,
     /// Huobi.
     Huobi,
-    /// Kraken, version 1.
+    /// Kraken, versions 1 and 2.
     Kraken,
     /// OKX, version 5.
     Okx,
+    /// Binance, futures margined in coins.
+    BinanceDelivery,
+    /// Binance in the United States.
+    BinanceUs,
+    /// Gate.io, version 4.
+    Gateio,
+    /// Huobi, futures.
+    HuobiDm,
+    /// Huobi, perpetual futures.
+    HuobiSwap,
+    /// Kraken, futures.
+    KrakenFutures,
+    /// KuCoin.
+    Kucoin,
+    /// OKCoin, version 5.
+    Okcoin,
 }
 
 impl Venue {
     /// All venues.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 20] = [
         Self::Binance,
         Self::BinanceFutures,
         Self::Bitfinex,
@@ -49,6 +67,14 @@ impl Venue {
         Self::Huobi,
         Self::Kraken,
         Self::Okx,
+        Self::BinanceDelivery,
+        Self::BinanceUs,
+        Self::Gateio,
+        Self::HuobiDm,
+        Self::HuobiSwap,
+        Self::KrakenFutures,
+        Self::Kucoin,
+        Self::Okcoin,
     ];
 
     /// The name, as in names of captures.
@@ -66,6 +92,14 @@ impl Venue {
             Self::Huobi => "HUOBI",
             Self::Kraken => "KRAKEN",
             Self::Okx => "OKX",
+            Self::BinanceDelivery => "BINANCE_DELIVERY",
+            Self::BinanceUs => "BINANCE_US",
+            Self::Gateio => "GATEIO",
+            Self::HuobiDm => "HUOBI_DM",
+            Self::HuobiSwap => "HUOBI_SWAP",
+            Self::KrakenFutures => "KRAKEN_FUTURES",
+            Self::Kucoin => "KUCOIN",
+            Self::Okcoin => "OKCOIN",
         }
     }
 
@@ -73,6 +107,11 @@ impl Venue {
     pub fn exchange(self) -> &'static str {
         match self {
             Self::BinanceFutures => "BINUSDM",
+            Self::BinanceDelivery => "BINCOINM",
+            Self::BinanceUs => "BINUS",
+            Self::HuobiDm => "HUOBIDM",
+            Self::HuobiSwap => "HUOBISWP",
+            Self::KrakenFutures => "KRAKENFU",
             venue => venue.name(),
         }
     }
@@ -91,10 +130,17 @@ impl Venue {
         };
         match host {
             "fstream.binance.com" | "fapi.binance.com" => return Some(Self::BinanceFutures),
-            "stream.binance.com" | "api.binance.com" => return Some(Self::Binance),
+            "dstream.binance.com" | "dapi.binance.com" => return Some(Self::BinanceDelivery),
+            "futures.kraken.com" => return Some(Self::KrakenFutures),
+            // One address for both, with different paths.
+            "api.hbdm.com" if rest.contains("swap") => return Some(Self::HuobiSwap),
+            "stream.binance.com" | "data-stream.binance.vision" | "api.binance.com" => {
+                return Some(Self::Binance);
+            }
             _ => {}
         }
         let domains = [
+            ("binance.us", Self::BinanceUs),
             ("bitfinex.com", Self::Bitfinex),
             ("bitget.com", Self::Bitget),
             ("bitmex.com", Self::Bitmex),
@@ -102,8 +148,16 @@ impl Venue {
             ("bybit.com", Self::Bybit),
             ("coinbase.com", Self::Coinbase),
             ("deribit.com", Self::Deribit),
+            ("cryptofacilities.com", Self::KrakenFutures),
+            ("gate.io", Self::Gateio),
+            ("gateio.ws", Self::Gateio),
+            ("hbdm.com", Self::HuobiDm),
+            ("htx.com", Self::Huobi),
             ("huobi.pro", Self::Huobi),
             ("kraken.com", Self::Kraken),
+            ("kucoin.com", Self::Kucoin),
+            ("okcoin.com", Self::Okcoin),
+            ("okex.com", Self::Okx),
             ("okx.com", Self::Okx),
         ];
         domains.into_iter().find(|(domain, _)| of(domain)).map(|(_, venue)| venue)
@@ -112,7 +166,9 @@ impl Venue {
     /// What reads its frames.
     pub(crate) fn frames(self) -> Box<dyn Frames> {
         match self {
-            Self::Binance | Self::BinanceFutures => Box::new(CaptureFrames::new(self.exchange())),
+            Self::Binance | Self::BinanceFutures | Self::BinanceDelivery | Self::BinanceUs => {
+                Box::new(CaptureFrames::new(self.exchange()))
+            }
             Self::Bitfinex => Box::new(bitfinex::Parser::default()),
             Self::Bitget => Box::new(okx::Parser::new(Dialect::Bitget)),
             Self::Bitmex => Box::new(bitmex::Parser::default()),
@@ -120,9 +176,13 @@ impl Venue {
             Self::Bybit => Box::new(bybit::Parser::default()),
             Self::Coinbase => Box::new(coinbase::Parser::default()),
             Self::Deribit => Box::new(deribit::Parser::default()),
-            Self::Huobi => Box::new(huobi::Parser),
+            Self::Gateio => Box::new(gate::Parser::default()),
+            Self::Huobi | Self::HuobiDm | Self::HuobiSwap => Box::new(huobi::Parser),
             Self::Kraken => Box::new(kraken::Parser::default()),
+            Self::KrakenFutures => Box::new(kraken_futures::Parser::default()),
+            Self::Kucoin => Box::new(kucoin::Parser::default()),
             Self::Okx => Box::new(okx::Parser::new(Dialect::Okx)),
+            Self::Okcoin => Box::new(okx::Parser::new(Dialect::Okcoin)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Frames of Binance in captures of several venues: those of `binance-raw-ws`, and beside them `aggTrade` and `kline`.
 //!
 //! An aggregate of trades is a [`Package`] with a [`Trade`] of the condition `AGGTRADE`; its first and last trade are a [`SequenceRange`]
-//! and `sequence`. A candle is an [`IntervalBar`]. Diffs have to follow on each other, by `pu` where there is one, else by `U`.
+//! and `sequence`. A candle is an [`IntervalBar`]; a `forceOrder` is a [`Liquidation`]. Diffs have to follow on each other, by `pu` where there is one, else by `U`.
 
 use super::frames::{Number, VenueTime};
 use super::{Capture, Frame, Parser, Problem};
@@ -12,7 +12,9 @@ use crate::frames::messages::Messages;
 use crate::frames::{Frames, path_of};
 use serde::Deserialize;
 use std::borrow::Cow;
-use tapedb_market::{Aggressor, Entry, IntervalBar, Package, PackageKind, SequenceRange, Trade};
+use tapedb_market::{
+    Aggressor, Entry, IntervalBar, Liquidation, Package, PackageKind, SequenceRange, Side, Trade,
+};
 use tapedb_schema::{Ascii, Timestamp};
 
 pub(crate) struct CaptureFrames {
@@ -79,6 +81,34 @@ struct Kline<'a> {
     turnover: Number,
     #[serde(rename = "n")]
     trades: u64,
+}
+
+#[derive(Deserialize)]
+struct ForceFrame<'a> {
+    #[serde(default, rename = "E")]
+    event_time: VenueTime,
+    #[serde(borrow, rename = "o")]
+    order: ForceOrder<'a>,
+}
+
+#[derive(Deserialize)]
+struct ForceOrder<'a> {
+    #[serde(borrow, rename = "s")]
+    symbol: Cow<'a, str>,
+    #[serde(borrow, rename = "S")]
+    side: Cow<'a, str>,
+    #[serde(rename = "p")]
+    price: Number,
+    #[serde(rename = "q")]
+    size: Number,
+    #[serde(rename = "ap")]
+    average: Option<Number>,
+    #[serde(rename = "z")]
+    filled: Option<Number>,
+    #[serde(borrow, rename = "X")]
+    status: Option<Cow<'a, str>>,
+    #[serde(default, rename = "T")]
+    match_time: VenueTime,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +181,10 @@ impl Frames for CaptureFrames {
         if kind == "aggTrade" {
             return agg_trade(&out.json::<Envelope<'_, AggTrade<'_>>>(text)?.data, out);
         }
+        let is_force = kind == "forceOrder" || text.starts_with("{\"stream\":\"!forceOrder@arr\"");
+        if is_force {
+            return liquidation(&out.json::<Envelope<'_, ForceFrame<'_>>>(text)?.data, out);
+        }
         if kind.starts_with("kline_") {
             let envelope: Envelope<'_, KlineFrame<'_>> = out.json(text)?;
             return bar(&envelope.data, out)
@@ -191,6 +225,27 @@ fn agg_trade(frame: &AggTrade<'_>, out: &mut Messages) -> Result<(), BadLine> {
         entries: vec![Entry::Trade(trade), Entry::SequenceRange(range)],
     };
     out.push(&frame.symbol, package)
+}
+
+fn liquidation(frame: &ForceFrame<'_>, out: &mut Messages) -> Result<(), BadLine> {
+    let order = &frame.order;
+    let liquidation = Liquidation {
+        side: Some(match order.side.as_ref() {
+            "BUY" => Side::Bid,
+            "SELL" => Side::Ask,
+            other => return Err(out.bad(other, "side as BUY or SELL")),
+        }),
+        price: Some(order.price.0),
+        size: Some(order.size.0),
+        average_price: order.average.map(|price| price.0),
+        filled: order.filled.map(|size| size.0),
+        status: order.status.as_deref().map(Into::into),
+        match_time: order.match_time.time(),
+        source_time: frame.event_time.time(),
+        exchange: out.exchange(),
+        ..Liquidation::default()
+    };
+    out.push(&order.symbol, liquidation)
 }
 
 /// An error where a time is missing.

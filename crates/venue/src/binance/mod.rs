@@ -68,11 +68,15 @@ impl Capture {
         let stem = name.split('.').next().unwrap_or_default();
         let (prefix, rest) = stem.split_once('-').unwrap_or(("", stem));
         let (symbol, date) = rest.rsplit_once('_').unwrap_or((rest, ""));
-        let exchange = match prefix {
-            "usdm" => "BINUSDM",
-            "cm" => "BINCOINM",
-            _ => "BINANCE",
-        };
+        // The market is in the file's name, or it is the name of the folder.
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let market = [Some(prefix), folder].into_iter().flatten().find_map(|name| match name {
+            "usdm" => Some("BINUSDM"),
+            "cm" | "coinm" => Some("BINCOINM"),
+            "spot" => Some("BINANCE"),
+            _ => None,
+        });
+        let exchange = market.unwrap_or("BINANCE");
         let symbol = (!symbol.is_empty()).then(|| symbol.to_ascii_uppercase());
         let day = clock::date(date.as_bytes()).and_then(|date| DayClock::fixed(date, 0));
         Self { symbol, exchange: Ascii::new(exchange).ok(), day: day.map(|day| day.start()), unit }
@@ -88,6 +92,14 @@ impl Capture {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let market = ["usdm-", "cm-", "spot-"].iter().any(|prefix| name.starts_with(prefix));
         market && name.ends_with(".gz")
+    }
+
+    /// Whether a text begins with a time and a frame of Binance.
+    pub(super) fn begins_so(head: &[u8]) -> bool {
+        let Some(space) = head.iter().position(|&byte| byte == b' ') else { return false };
+        let is_time = (10..=20).contains(&space) && head[..space].iter().all(u8::is_ascii_digit);
+        let frames = [&b"{\"stream\":\""[..], b"{\"e\":\"", b"{\"lastUpdateId\":"];
+        is_time && frames.iter().any(|frame| head[space + 1..].starts_with(frame))
     }
 
     pub(super) fn parser(&self) -> Parser {

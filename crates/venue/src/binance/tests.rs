@@ -38,6 +38,8 @@ fn file_names_tell_exchange_and_symbol() {
         (capture.exchange.unwrap().to_string(), capture.symbol.unwrap())
     };
     assert_eq!(of("cm-btcusd_perp_20240808.gz"), ("BINCOINM".into(), "BTCUSD_PERP".into()));
+    assert_eq!(of("usdm/btcusdt_20240809.gz"), ("BINUSDM".into(), "BTCUSDT".into()));
+    assert_eq!(of("cm/spot-btcusdt_20240809.gz"), ("BINANCE".into(), "BTCUSDT".into()));
     assert_eq!(of("spot-btcusdt_20240808.gz"), ("BINANCE".into(), "BTCUSDT".into()));
     assert_eq!(of("ethusdt_20240808.gz"), ("BINANCE".into(), "ETHUSDT".into()));
 }
@@ -242,4 +244,38 @@ fn bad_lines_say_where() {
     assert!(bad(b"99999999999999999999 {}").starts_with("0 local receive time"));
     assert!(bad(b"\xFF\xFE").starts_with("0 local receive time"));
     assert!(bad(b"1723161255 \xFF\xFE").starts_with("11 a JSON frame"));
+}
+
+#[test]
+fn a_text_shows_that_it_has_frames_of_binance() {
+    assert!(Capture::begins_so(b"1723161255030314667 {\"stream\":\"btcusdt@depth@0ms\",\"data\":{}}"));
+    assert!(Capture::begins_so(b"1723161255030 {\"e\":\"trade\"}"));
+    for other in [
+        &b"1723161255030314667 {\"topic\":\"orderbook\"}"[..],
+        b"12 {\"e\":\"trade\"}",
+        b"x {\"e\":\"",
+        b"",
+        b"1723161255030314667",
+    ] {
+        assert!(!Capture::begins_so(other));
+    }
+}
+
+#[test]
+fn liquidations_of_captures() {
+    use crate::frames::messages::Messages;
+    let mut out = Messages::new("BINUSDM", false);
+    let frame = r#"{"e":"forceOrder","E":1568014460893,"o":{"s":"BTCUSDT","S":"SELL","o":"LIMIT","f":"IOC","q":"0.014","p":"9910","ap":"9910.5","X":"FILLED","l":"0.014","z":"0.014","T":1568014460890}}"#;
+    for stream in ["btcusdt@forceOrder", "!forceOrder@arr"] {
+        let text = format!(r#"{{"stream":"{stream}","data":{frame}}}"#);
+        out.begin(Timestamp(1_568_014_460_000_000_000), &text);
+        crate::frames::Frames::frame(&mut CaptureFrames::new("BINUSDM"), &text, &mut out).unwrap();
+        let message = out.take().unwrap();
+        let AnyRecord::Liquidation(liquidation) = message.record else { panic!("{message:?}") };
+        assert_eq!(
+            (message.symbol.as_str(), liquidation.average_price.unwrap().to_string().as_str()),
+            ("BTCUSDT", "9910.5")
+        );
+        assert_eq!(liquidation.match_time.unwrap().nanos(), 1_568_014_460_890_000_000);
+    }
 }

@@ -3,12 +3,14 @@
 //! | channel | message |
 //! |---|---|
 //! | `book` of prices (`P0` to `P4`) | `Package`, the first list a snapshot, then level-2 updates; a count of 0 is a delete |
+//! | `book` of orders (`R0`) | [`Order`](tapedb_market::Order): the first list a `CLEAR` and an `ADD` each, all with `snapshot`; then `ADD`, `MODIFY`, and `DELETE` at price 0 |
 //! | `trades` | a `Package` with a [`Trade`] each: `te`, and the first list, which is history, with the condition `HISTORY`. `tu` repeats `te` and is counted |
 //! | `ticker` | [`Ticker`] |
 //!
 //! With the flag `SEQ_ALL` (65536), every frame of a connection ends with a number, one more than the one before: a hole is a `Gap` of
 //! every symbol subscribed to. Without it, nothing shows whether a frame is missing.
 
+mod orders;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +35,7 @@ const CHANNELS_MAX: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Parser {
     channels: BTreeMap<u64, Channel>,
+    orders: orders::Orders,
     numbered: bool,
     last: Option<u64>,
 }
@@ -98,7 +101,15 @@ impl Frames for Parser {
                 .json::<Vec<Vec<Scalar<'_>>>>(data)?
                 .iter()
                 .try_for_each(|row| trade(row, &channel, true, out)),
+            (None, "book") if channel.symbol.starts_with('f') => {
+                out.unknown("book of funding");
+                Ok(())
+            }
             (None, "book") if !channel.raw => self.book(data, &channel, out),
+            (None, "book") => {
+                let sequence = self.last.filter(|_| self.numbered);
+                self.orders.read((number, &channel, sequence), data, out)
+            }
             (None, "ticker") => ticker(&out.json::<Vec<_>>(data)?, &channel, out),
             (name, kind) => {
                 out.unknown(&format!("{kind} {}", name.unwrap_or_default()));
@@ -121,10 +132,13 @@ impl Parser {
                 if self.channels.len() >= CHANNELS_MAX && !self.channels.contains_key(&number) {
                     return Err(out.bad(event.channel_id.0, format!("at most {CHANNELS_MAX} channels")));
                 }
+                self.orders.forget(number);
                 self.channels.insert(number, channel);
             }
             "unsubscribed" => {
-                self.channels.remove(&out.whole(event.channel_id, "chanId")?);
+                let number = out.whole(event.channel_id, "chanId")?;
+                self.orders.forget(number);
+                self.channels.remove(&number);
             }
             "info" | "pong" => {}
             kind => {

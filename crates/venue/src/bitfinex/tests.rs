@@ -61,3 +61,36 @@ fn frames_of_unknown_channels_are_refused() {
     out.begin(Timestamp(0), "[9,[1,1,1],1]");
     assert!(parser.frame("[9,[1,1,1],1]", &mut out).is_err());
 }
+
+#[test]
+fn books_of_orders_are_orders() {
+    let (mut parser, mut out) = (Parser::default(), Messages::new("BITFINEX", false));
+    let subscribed = r#"{"event":"subscribed","channel":"book","chanId":5,"symbol":"tBTCUSD","prec":"R0","freq":"F0","len":"25","pair":"BTCUSD"}"#;
+    records(&mut parser, &mut out, subscribed);
+    let mut orders = |text: &str| {
+        let text_of = |record: AnyRecord| {
+            let AnyRecord::Order(order) = record else { panic!("{record:?}") };
+            let price = order.price.map_or(String::new(), |price| price.to_string());
+            let size = order.size.map_or(String::new(), |size| size.to_string());
+            let side = order.side.map_or(String::new(), |side| format!("{side:?}"));
+            format!("{:?} {side} {price} {size} {}", order.action, order.event_end)
+        };
+        records(&mut parser, &mut out, text).into_iter().map(text_of).collect::<Vec<_>>()
+    };
+    let snapshot = orders("[5,[[34006738527,8744.9,0.25603413],[34005204210,8745,-1e-8]]]");
+    assert_eq!(
+        snapshot,
+        ["Clear    false", "Add Bid 8744.9 0.25603413 false", "Add Ask 8745 0.00000001 true"]
+    );
+    assert_eq!(orders("[5,[34006738527,8744.8,0.2]]"), ["Modify Bid 8744.8 0.2 true"]);
+    assert_eq!(orders("[5,[34006738528,8744.7,0.3]]"), ["Add Bid 8744.7 0.3 true"]);
+    assert_eq!(orders("[5,[34006738527,0,1]]"), ["Delete Bid   true"]);
+    assert_eq!(orders("[5,[34006738527,8744.8,0.2]]"), ["Add Bid 8744.8 0.2 true"]);
+    assert_eq!(orders("[5,[]]"), ["Clear    true"]);
+    // A channel of funding has rates in place of prices.
+    let funding =
+        subscribed.replace("tBTCUSD", "fUSD").replace(r#","pair":"BTCUSD""#, "").replace("5,", "6,");
+    records(&mut parser, &mut out, &funding);
+    assert!(records(&mut parser, &mut out, "[6,[[1,2,0.0001,30]]]").is_empty());
+    assert_eq!(out.counters().unknown_kinds["book of funding"], 1);
+}

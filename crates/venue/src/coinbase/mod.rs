@@ -5,9 +5,11 @@
 //! | `snapshot` | [`Package`](tapedb_market::Package), snapshot |
 //! | `l2update` | `Package` of level-2 updates, `time` as `match_time`; has no number, so nothing shows whether one is missing |
 //! | `match`, `last_match` | `Package` with a [`Trade`]; numbers of trades follow on each other. A `last_match`, which was before the subscription, has the condition `LAST` |
+//! | `received`, `open`, `change`, `done`, and `match` beside them | [`Order`](tapedb_market::Order), see [`full`] |
 //! | `ticker` | [`Ticker`] |
 //! | `error` | `Notice` |
 
+mod full;
 pub(super) mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -27,12 +29,15 @@ use tapedb_schema::Ascii;
 pub(super) struct Parser {
     /// Numbers of trades, by product.
     trades: BySymbol<Chain>,
+    full: full::Full,
 }
 
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
+    #[serde(default)]
+    product_id: Scalar<'a>,
 }
 
 #[derive(Deserialize)]
@@ -90,12 +95,16 @@ struct TickerFrame<'a> {
 
 impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
+        self.full.clear();
         Ok(())
     }
 
     fn frame(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
-        match out.json::<Head<'_>>(text)?.kind.as_ref() {
+        let head: Head<'_> = out.json(text)?;
+        match head.kind.as_ref() {
             "l2update" => update(&out.json(text)?, out),
+            "received" | "open" | "change" | "done" => self.full.read(&out.json(text)?, out),
+            "match" if self.full.has(head.product_id, out)? => self.full.read(&out.json(text)?, out),
             "match" => self.trade(&out.json(text)?, None, out),
             "last_match" => self.trade(&out.json(text)?, Ascii::new("LAST").ok(), out),
             "ticker" => ticker(&out.json(text)?, out),

@@ -48,6 +48,25 @@ enum State {
     Broken,
 }
 
+/// Decimals of prices and sizes: the most that a venue has shown.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(crate) struct Decimals {
+    price: usize,
+    size: usize,
+}
+
+impl Decimals {
+    /// Takes note of a price and a size, without exponents.
+    pub(crate) fn note(&mut self, price: &str, size: &str) {
+        self.price = self.price.max(decimals(price));
+        self.size = self.size.max(decimals(size));
+    }
+}
+
+fn decimals(number: &str) -> usize {
+    number.split_once('.').map_or(0, |(_, fraction)| fraction.len())
+}
+
 type Levels = BTreeMap<Price, (Box<str>, Box<str>)>;
 
 /// See the module.
@@ -124,10 +143,17 @@ impl CheckedBook {
 
     /// CRC-32 of the best ten asks, then bids: digits of price and size without point and leading zeros (Kraken).
     pub(crate) fn digits(&self) -> i64 {
+        self.digits_of(Decimals::default())
+    }
+
+    /// The same, each number with at least so many decimals.
+    pub(crate) fn digits_of(&self, least: Decimals) -> i64 {
         let mut crc = Crc::new();
         for (price, size) in self.asks.values().take(10).chain(self.bids.values().rev().take(10)) {
-            for text in [price, size] {
-                let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            for (text, least) in [(price, least.price), (size, least.size)] {
+                let zeros = least.saturating_sub(decimals(text));
+                let digits = text.chars().filter(char::is_ascii_digit);
+                let digits: String = digits.chain(std::iter::repeat_n('0', zeros)).collect();
                 crc.update(digits.trim_start_matches('0').as_bytes());
             }
         }

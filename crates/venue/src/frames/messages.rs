@@ -143,6 +143,13 @@ impl Messages {
             .ok_or_else(|| self.bad(text.0, "a time in milliseconds or microseconds, not before 1973"))
     }
 
+    /// Milliseconds, with or without a fraction, microseconds or nanoseconds since 1970, by their size.
+    pub(crate) fn instant(&self, text: Scalar<'_>) -> Result<Timestamp, BadLine> {
+        times::instant(text.0).ok_or_else(|| {
+            self.bad(text.0, "a time in ms, us or ns, not before 1973 and not finer than a nanosecond")
+        })
+    }
+
     pub(crate) fn seconds(&self, text: Scalar<'_>) -> Result<Timestamp, BadLine> {
         let expected = "a time in seconds, not before 1973, of at most 9 decimals";
         times::seconds(text.0).ok_or_else(|| self.bad(text.0, expected))

@@ -9,6 +9,12 @@ pub(crate) fn whole(text: &str, units: &[TimeUnit]) -> Option<Timestamp> {
     TimeUnit::of(number).filter(|unit| units.contains(unit))?.timestamp(number)
 }
 
+/// Milliseconds, microseconds or nanoseconds, as the size tells, with or without a fraction, exactly.
+pub(crate) fn instant(text: &str) -> Option<Timestamp> {
+    let whole = text.split_once('.').map_or(text, |(whole, _)| whole).parse().ok()?;
+    TimeUnit::of(whole).filter(|unit| *unit != TimeUnit::Seconds)?.parse(text)
+}
+
 /// Seconds with or without a fraction, exactly.
 pub(crate) fn seconds(text: &str) -> Option<Timestamp> {
     let whole = text.split_once('.').map_or(text, |(whole, _)| whole).parse().ok()?;
@@ -61,6 +67,12 @@ mod tests {
         }
         assert_eq!(text(seconds("1618677543.8298671")).unwrap(), "2021-04-17T16:39:03.829867100Z");
         assert_eq!((seconds("16186775438298"), seconds("7")), (None, None));
+        assert_eq!(text(instant("1606292218213.4578")).unwrap(), "2020-11-25T08:16:58.213457800Z");
+        assert_eq!(text(instant("1545913818099033203")).unwrap(), "2018-12-27T12:30:18.099033203Z");
+        assert_eq!(
+            (instant("1606292218"), instant("1606292218213.1234567"), instant("")),
+            (None, None, None)
+        );
         let units = [TimeUnit::Millis, TimeUnit::Micros];
         assert_eq!(text(whole("1618677543829", &units)).unwrap(), "2021-04-17T16:39:03.829Z");
         assert_eq!((whole("1618677543", &units), whole("x", &units)), (None, None));

@@ -2,7 +2,7 @@
 //!
 //! * Lean: a zip with one CSV `YYYYMMDD_<symbol>_tick_quote.csv` of `time, bid, ask`; times are milliseconds of the
 //!   day, with fractions down to the nanosecond, in the provider's zone.
-//! * HistData: a gzip file of `YYYYMMDD HHMMSSmmm, bid, ask, volume`, where volume is always 0 and not imported.
+//! * HistData: a file of `YYYYMMDD HHMMSSmmm, bid, ask, volume`, plain, gzipped or in a zip, where volume is always 0 and not imported.
 //!
 //! Every row is one package of two [`Level1`], bid then ask, with prices as written and without sizes. The provider is
 //! found in the names of the folders (`fxcm-eurusd`, `…/oanda/tick/…`, `histdata`), innermost first, or given as
@@ -21,7 +21,7 @@ use tapedb_market::{Entry, Level1, Side};
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 pub(super) const LOOKED_FOR: &str = "zip files `YYYYMMDD*quote*.zip` with a member `YYYYMMDD_<symbol>_tick_quote.csv`, \
-     and HistData files `*.csv.gz` in a folder `histdata`";
+     and HistData files `DAT_ASCII_<symbol>_T_*`, or `*.csv` and `*.csv.gz` in a folder `histdata`";
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 
@@ -102,17 +102,30 @@ impl Day {
         Ok(Some(Self { symbol, exchange, utc_offset_seconds, clock: Some(clock) }))
     }
 
-    /// A HistData file.
-    pub(super) fn of_gzip(path: &Path, options: &ImportOptions) -> Result<Self, ImportError> {
+    /// A HistData file, or a member of a zip.
+    pub(super) fn of_histdata(path: &Path, options: &ImportOptions) -> Result<Self, ImportError> {
+        let named = Self::is_histdata(path).then_some(FxProvider::HistData);
+        let options = &ImportOptions { fx_provider: options.fx_provider.or(named), ..options.clone() };
         let (exchange, utc_offset_seconds) = provider(path, options)?;
         let symbol = options.fx_symbol.clone().or_else(|| histdata_symbol(path));
         let symbol = symbol.ok_or_else(|| needs(path, "symbol", "fx_symbol"))?;
         Ok(Self { symbol, exchange, utc_offset_seconds, clock: None })
     }
 
-    /// Whether a gzip file found in a folder is one of HistData's.
+    /// Whether a file found in a folder is one of HistData's: by its own name, or by that of the folder.
     pub(super) fn is_histdata(path: &Path) -> bool {
-        FxProvider::of_path(path) == Some(FxProvider::HistData)
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_uppercase();
+        let kinds = [".CSV", ".CSV.GZ", ".ZIP"];
+        kinds.iter().any(|kind| name.ends_with(kind))
+            && (name.starts_with("DAT_ASCII_")
+                || name.starts_with("HISTDATA_COM_ASCII_")
+                || (name.contains(".CSV") && FxProvider::of_path(path) == Some(FxProvider::HistData)))
+    }
+
+    /// Whether a member of a zip is one of HistData's.
+    pub(super) fn is_histdata_member(name: &str) -> bool {
+        let name = name.rsplit('/').next().unwrap_or_default().to_ascii_uppercase();
+        name.starts_with("DAT_ASCII_") && name.ends_with(".CSV")
     }
 
     /// No row is before this.
@@ -147,9 +160,10 @@ fn needs(path: &Path, what: &'static str, option: &'static str) -> ImportError {
 /// EURUSD too.
 fn histdata_symbol(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.to_ascii_uppercase();
-    match name.strip_prefix("DAT_ASCII_") {
+    let named = name.strip_prefix("DAT_ASCII_").or_else(|| name.strip_prefix("HISTDATA_COM_ASCII_"));
+    match named {
         Some(rest) => rest.split_once('_').map(|(symbol, _)| symbol.to_string()),
-        None => (name == "QUOTE_TICK_DATA.CSV.GZ").then(|| "EURUSD".to_string()),
+        None => name.starts_with("QUOTE_TICK_DATA.CSV").then(|| "EURUSD".to_string()),
     }
 }
 
@@ -191,16 +205,7 @@ impl Parser {
 
     /// `46.2042` milliseconds, exactly.
     fn time_of_day(&self, text: &[u8]) -> Option<Timestamp> {
-        let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
-        let whole = fields::integer(&text[..point])?.checked_mul(NANOS_PER_MILLISECOND)?;
-        let part = match text.get(point + 1..) {
-            None => 0,
-            Some(
-                decimals @ ([_] | [_, _] | [_, _, _] | [_, _, _, _] | [_, _, _, _, _] | [_, _, _, _, _, _]),
-            ) => fields::integer(decimals)? * 10i64.pow(6 - decimals.len() as u32),
-            Some(_) => return None,
-        };
-        self.clock.as_ref()?.at(whole.checked_add(part)?)
+        self.clock.as_ref()?.at(clock::milliseconds(text)?)
     }
 
     /// `20200101 170000065`.
@@ -268,7 +273,7 @@ mod tests {
     #[test]
     fn histdata_rows_bring_their_date() {
         let path = Path::new("histdata/quote_tick_data.csv.gz");
-        let day = Day::of_gzip(path, &ImportOptions::default()).unwrap();
+        let day = Day::of_histdata(path, &ImportOptions::default()).unwrap();
         assert_eq!(day.symbol, "EURUSD");
         let (time, prices) = parse(&day, "20200101 170000065,1.121200,1.121720,0").unwrap();
         assert_eq!(time, "2020-01-01T22:00:00.065Z");
@@ -283,10 +288,11 @@ mod tests {
     #[test]
     fn histdata_files_name_their_symbol_or_an_option_does() {
         let symbol = |name: &str, options: &ImportOptions| {
-            Day::of_gzip(&Path::new("histdata").join(name), options).map(|day| day.symbol)
+            Day::of_histdata(&Path::new("histdata").join(name), options).map(|day| day.symbol)
         };
         let options = ImportOptions::default();
         assert_eq!(symbol("DAT_ASCII_USDJPY_T_202001.csv.gz", &options).unwrap(), "USDJPY");
+        assert_eq!(symbol("HISTDATA_COM_ASCII_USDJPY_T202001.zip", &options).unwrap(), "USDJPY");
         assert!(matches!(
             symbol("x.csv.gz", &options),
             Err(ImportError::NeedsOption { option: "fx_symbol", .. })

@@ -1,4 +1,4 @@
-//! Huobi: `depth.stepN`, the whole book each time, and `trade.detail`. Frames are gzip.
+//! Huobi, its futures and its perpetual futures: `depth.stepN`, the whole book each time, and `trade.detail`. Frames are gzip.
 //!
 //! A book is a `Package`, a snapshot: `ts` is `source_time`, the book's own `ts` `match_time`, its `version` `sequence`. A trade is a [`MarketByPrice`],
 //! `TRADE`, with `id`, a number of up to 128 bits, as `trade_id`, and `tradeId` as `sequence`.
@@ -34,8 +34,9 @@ struct Frame<'a> {
 
 #[derive(Deserialize)]
 struct Depth<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     bids: Vec<(Scalar<'a>, Scalar<'a>)>,
+    #[serde(default)]
     asks: Vec<(Scalar<'a>, Scalar<'a>)>,
     #[serde(default)]
     version: Scalar<'a>,

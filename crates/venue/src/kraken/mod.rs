@@ -1,4 +1,4 @@
-//! Kraken, version 1: `trade`, `book`, `ticker`, `spread`, `ohlc`.
+//! Kraken, version 1: `trade`, `book`, `ticker`, `spread`, `ohlc`; and [version 2](v2).
 //!
 //! | frame | message |
 //! |---|---|
@@ -11,9 +11,11 @@
 
 #[cfg(test)]
 mod tests;
+mod v2;
 
 use crate::fields::BadLine;
 use crate::frames::Frames;
+use crate::frames::by_symbol::BySymbol;
 use crate::frames::checked_book::{CheckedBook, CheckedBooks};
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
@@ -32,6 +34,8 @@ const NANOS_PER_MINUTE: u64 = 60_000_000_000;
 pub(super) struct Parser {
     /// By pair.
     books: CheckedBooks,
+    /// Of version 2.
+    shapes: BySymbol<v2::Shape>,
 }
 
 #[derive(Deserialize)]
@@ -78,10 +82,14 @@ struct TickerPart<'a> {
 impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
         self.books.lose();
+        self.shapes.clear();
         Ok(())
     }
 
     fn frame(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
+        if text.starts_with('{') && v2::is_one(text) {
+            return v2::frame(text, &mut self.books, &mut self.shapes, out);
+        }
         if text.starts_with('{') {
             return event(text, out);
         }

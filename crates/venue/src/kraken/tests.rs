@@ -66,3 +66,69 @@ fn long_conditions_of_trades_are_a_message_of_their_own() {
     let [AnyRecord::Package(_), AnyRecord::TradeCondition(condition)] = &two[..] else { panic!("{two:?}") };
     assert_eq!(condition.condition, "l,something long");
 }
+
+/// The book of the venue's example for version 1, as version 2 writes it.
+fn book_v2(kind: &str, last_zeros: bool) -> String {
+    let level = |price: u32| {
+        let size = if last_zeros { "0.00000500" } else { "5e-6" };
+        let price = format!("0.{price:05}");
+        let price = if last_zeros { &price[..] } else { price.trim_end_matches('0') };
+        format!(r#"{{"price":{price},"qty":{size}}}"#)
+    };
+    let asks: Vec<String> = (0..10).map(|i| level(5005 + 5 * i)).collect();
+    let bids = [5000, 4995, 4990, 4980, 4975, 4970, 4965, 4960, 4955, 4950].map(level);
+    format!(
+        r#"{{"channel":"book","type":"{kind}","data":[{{"symbol":"BTC/USD","bids":[{}],"asks":[{}],"checksum":974947235,"timestamp":"2023-10-06T17:35:55.440295Z"}}]}}"#,
+        bids.join(","),
+        asks.join(",")
+    )
+}
+
+#[test]
+fn books_of_version_2_have_checksums_with_and_without_last_zeros() {
+    let (mut parser, mut out) = (Parser::default(), Messages::new("KRAKEN", false));
+    let reply = r#"{"method":"subscribe","result":{"channel":"book","depth":10,"snapshot":true,"symbol":"BTC/USD"},"success":true}"#;
+    assert!(records(&mut parser, &mut out, reply).is_empty());
+    let found = records(&mut parser, &mut out, &book_v2("snapshot", true));
+    let [AnyRecord::Package(package)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((package.kind, package.entries.len()), (PackageKind::Snapshot, 20));
+    assert_eq!(package.match_time.unwrap().to_string(), "2023-10-06T17:35:55.440295Z");
+    // A level behind the depth is dropped.
+    let update = r#"{"channel":"book","type":"update","data":[{"symbol":"BTC/USD","bids":[{"price":0.00001,"qty":1.00000000}],"asks":[],"checksum":974947235,"timestamp":"2023-10-06T17:35:56.440295Z"}]}"#;
+    assert_eq!(records(&mut parser, &mut out, update).len(), 1);
+    assert_eq!((out.counters().checks_passed, out.counters().checks_failed), (2, 0));
+    // Numbers that were written again have the decimals that the pair has shown before.
+    assert_eq!(records(&mut parser, &mut out, &book_v2("snapshot", false)).len(), 1);
+    assert_eq!((out.counters().checks_passed, out.counters().checks_failed), (3, 0));
+    let wrong = update.replace("974947235", "1");
+    let broken = records(&mut parser, &mut out, &wrong);
+    assert!(matches!(broken[..], [AnyRecord::Package(_), AnyRecord::Gap(_)]), "{broken:?}");
+}
+
+#[test]
+fn trades_and_tickers_of_version_2() {
+    let (mut parser, mut out) = (Parser::default(), Messages::new("KRAKEN", false));
+    let trades = r#"{"channel":"trade","type":"update","data":[{"symbol":"MATIC/USD","side":"sell","price":0.5117,"qty":40.0,"ord_type":"market","trade_id":4665906,"timestamp":"2023-09-25T07:49:37.708706Z"}]}"#;
+    let found = records(&mut parser, &mut out, trades);
+    let [AnyRecord::Package(package)] = &found[..] else { panic!("{found:?}") };
+    let [Entry::Trade(trade)] = package.entries[..] else { panic!("{package:?}") };
+    assert_eq!((trade.size.to_string(), trade.id), ("40.0".into(), Some(4_665_906)));
+    let ticker = r#"{"channel":"ticker","type":"snapshot","data":[{"symbol":"ALGO/USD","bid":0.10025,"bid_qty":740.0,"ask":0.10036,"ask_qty":1361.44813783,"last":0.10035,"volume":997038.98383185,"vwap":0.10148,"low":0.09979,"high":0.10285,"change":-0.00017,"change_pct":-0.17}]}"#;
+    let found = records(&mut parser, &mut out, ticker);
+    let [AnyRecord::Ticker(ticker)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((ticker.ask_size.unwrap().to_string(), ticker.attributes.len()), ("1361.44813783".into(), 3));
+    for (frame, kind) in
+        [(r#"{"channel":"heartbeat"}"#, "heartbeat"), (r#"{"method":"pong","req_id":1}"#, "pong")]
+    {
+        assert!(records(&mut parser, &mut out, frame).is_empty());
+        assert_eq!(out.counters().control_kinds[kind], 1);
+    }
+    let refused = records(
+        &mut parser,
+        &mut out,
+        r#"{"error":"Currency pair not supported","method":"subscribe","success":false}"#,
+    );
+    assert!(matches!(refused[..], [AnyRecord::Notice(_)]));
+    records(&mut parser, &mut out, r#"{"channel":"level3","type":"update","data":[]}"#);
+    assert_eq!(out.counters().unknown_kinds["level3"], 1);
+}

@@ -1,4 +1,4 @@
-//! OKX, version 5 of the interface, and Bitget, version 1, whose frames have the same shape: `arg`, `action`, `data`.
+//! OKX and OKCoin, version 5 of the interface, and Bitget, version 1, whose frames have the same shape: `arg`, `action`, `data`.
 //!
 //! | channel | message |
 //! |---|---|
@@ -31,6 +31,7 @@ use tapedb_schema::Ascii;
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Dialect {
     Okx,
+    Okcoin,
     Bitget,
 }
 
@@ -126,6 +127,7 @@ impl Frames for Parser {
         let derivative = self.dialect == Dialect::Bitget && arg.inst_type.0.eq_ignore_ascii_case("mc");
         let exchange = match self.dialect {
             Dialect::Okx => "OKX",
+            Dialect::Okcoin => "OKCOIN",
             Dialect::Bitget if derivative => "BITGETMC",
             Dialect::Bitget => "BITGET",
         };
@@ -137,7 +139,7 @@ impl Frames for Parser {
                 self.book(&out.json(data.get())?, arg, snapshot, exchange, out)
             }
             ("books5" | "books15" | "bbo-tbt", _) => whole_book(&out.json(data.get())?, arg, out),
-            ("trades" | "trades-all", Dialect::Okx) => trade(&out.json(data.get())?, out),
+            ("trades" | "trades-all", Dialect::Okx | Dialect::Okcoin) => trade(&out.json(data.get())?, out),
             ("trade", Dialect::Bitget) => row_of_trade(&out.json::<Vec<_>>(data.get())?, arg, history, out),
             ("tickers" | "ticker", _) => ticker::push(data, arg.inst_id, out),
             (channel, _) if channel.starts_with("candle") => bar(&out.json::<Vec<_>>(data.get())?, arg, out),

@@ -3,7 +3,9 @@
 //! | kind | message |
 //! |---|---|
 //! | `trades` | `Package` with a [`Trade`]; where the trade's identifier is no number of 64 bits, [`MarketByPrice`], `TRADE` |
-//! | `quotes` | `Package` with two `Level1` |
+//! | `quotes`, `book_ticker` | `Package` with two `Level1` |
+//! | `liquidations` | [`Liquidation`]; such a file has the header of trades, so its name says it |
+//! | `derivative_ticker`, `options_chain` | [`Ticker`]; columns that it has no field for are attributes |
 //! | `book_snapshot_N` | `Package`, a snapshot |
 //! | `incremental_book_L2` | rows of one symbol, time and `is_snapshot` that follow on each other are one `Package` of level-2 updates, a snapshot if `is_snapshot` |
 //!
@@ -22,6 +24,7 @@ use crate::record::AnyRecord;
 use crate::source::{Counters, LineParser, Parsed};
 pub use exchanges::code as exchange_code;
 use rows::{Columns, Group, Kind};
+use std::path::Path;
 use tapedb_market::{Gap, GapCause};
 use tapedb_schema::{Ascii, TimeUnit, Timestamp};
 
@@ -38,11 +41,42 @@ pub(super) fn begins_so(head: &[u8]) -> bool {
 /// Whether a file found in a folder may be one.
 pub(super) fn is_named_so(name: &str) -> bool {
     let name = name.strip_suffix(".gz").unwrap_or(name);
-    let kinds = ["_trades_", "_quotes_", "_book_snapshot_", "_incremental_book_l2_"];
+    let kinds = [
+        "_trades_",
+        "_quotes_",
+        "_book_ticker_",
+        "_book_snapshot_",
+        "_incremental_book_l2_",
+        "_derivative_ticker_",
+        "_options_chain_",
+        "_liquidations_",
+    ];
     name.ends_with(".csv") && kinds.iter().any(|kind| name.contains(kind))
 }
 
+/// The content of a file's name, and how to read it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TardisFile {
+    liquidations: bool,
+    round: bool,
+}
+
+impl TardisFile {
+    pub(super) fn of_path(path: &Path, round: bool) -> Self {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        Self { liquidations: name.to_ascii_lowercase().contains("liquidations"), round }
+    }
+
+    pub(super) fn parser(self) -> Parser {
+        Parser::new(self.round, self.liquidations)
+    }
+}
+
 pub(super) struct Parser {
+    /// Rows with the header of trades are liquidations.
+    liquidations: bool,
+    /// Columns of a ticker behind those of every row.
+    columns: Vec<String>,
     kind: Option<Kind>,
     /// Rows that are one message, as far as they are read.
     group: Option<Group>,
@@ -53,8 +87,10 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    pub(super) fn new(round: bool) -> Self {
+    fn new(round: bool, liquidations: bool) -> Self {
         Self {
+            liquidations,
+            columns: Vec::new(),
             kind: None,
             group: None,
             out: Messages::new("", round),
@@ -66,13 +102,20 @@ impl Parser {
     fn row(&mut self, line: &str) -> Result<(), BadLine> {
         self.out.begin(Timestamp(0), line);
         let Some(kind) = self.kind else {
-            self.kind = Some(Kind::of_header(line)?);
+            self.kind = Some(Kind::of_header(line, self.liquidations)?);
+            let rest = line.strip_prefix(HEAD).unwrap_or_default();
+            self.columns = rest.split(',').map(Into::into).collect();
             return Ok(());
         };
         let mut columns = Columns::new(line);
         let head = Head::of(&mut columns, &self.out)?;
         self.out.begin(head.received, line);
 
+        if kind == Kind::Ticker {
+            rows::ticker(&head, &self.columns, columns, &mut self.out)?;
+            self.last = head.received;
+            return Ok(());
+        }
         if kind != Kind::Incremental {
             rows::push(kind, &head, columns, &mut self.out)?;
             self.last = head.received;

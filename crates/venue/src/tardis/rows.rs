@@ -5,11 +5,13 @@ use crate::fields::BadLine;
 use crate::frames::ids;
 use crate::frames::messages::{Messages, is_zero};
 use crate::frames::scalar::Scalar;
+use crate::frames::times;
 use crate::source::{MAX_SYMBOL_BYTES, is_symbol};
 use tapedb_market::{
-    Aggressor, BookAction, Entry, Level2Update, MarketByPrice, OrderAction, Package, PackageKind, Side, Trade,
+    Aggressor, Attribute, BookAction, Entry, Level2Update, Liquidation, MarketByPrice, OrderAction, Package,
+    PackageKind, Side, Ticker, Trade,
 };
-use tapedb_schema::{Ascii, Timestamp};
+use tapedb_schema::{Ascii, TimeUnit, Timestamp};
 
 /// Most entries of one message: what is more becomes further messages.
 const ENTRIES_MAX: usize = 30_000;
@@ -20,6 +22,9 @@ const LEVELS_MAX: usize = 1_000;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
     Trades,
+    Liquidations,
+    /// Of derivatives or options: named columns.
+    Ticker,
     Quotes,
     /// With so many levels.
     Snapshot(usize),
@@ -27,11 +32,17 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of_header(line: &str) -> Result<Self, BadLine> {
+    pub(super) fn of_header(line: &str, liquidations: bool) -> Result<Self, BadLine> {
         let rest = line.strip_prefix(super::HEAD).unwrap_or_default();
         let levels = rest.split(',').count() / 4;
         match rest {
+            "id,side,price,amount" if liquidations => Ok(Self::Liquidations),
             "id,side,price,amount" => Ok(Self::Trades),
+            rest if rest.starts_with("funding_timestamp,")
+                || rest.starts_with("type,strike_price,expiration,") =>
+            {
+                Ok(Self::Ticker)
+            }
             "ask_amount,ask_price,bid_price,bid_amount" => Ok(Self::Quotes),
             "is_snapshot,side,price,amount" => Ok(Self::Incremental),
             rest if (1..=LEVELS_MAX).contains(&levels) && rest == snapshot_header(levels) => {
@@ -39,7 +50,7 @@ impl Kind {
             }
             _ => Err(BadLine::new(
                 0,
-                "the header of a file of trades, quotes, book_snapshot_N or incremental_book_L2 as first line",
+                "the header of a file of trades, quotes, book_snapshot_N, incremental_book_L2, derivative_ticker, options_chain or liquidations as first line",
             )),
         }
     }
@@ -88,6 +99,11 @@ pub(super) fn push(
             columns.end(out)?;
             return trade(head, (id, side, price, size), out);
         }
+        Kind::Liquidations => {
+            let (id, side, price, size) = (next(out)?, next(out)?, next(out)?, next(out)?);
+            columns.end(out)?;
+            return liquidation(head, (id, side, price, size), out);
+        }
         Kind::Quotes => {
             let (ask_size, ask, bid, bid_size) = (next(out)?, next(out)?, next(out)?, next(out)?);
             package.entries = vec![out.best(Side::Bid, bid, bid_size)?, out.best(Side::Ask, ask, ask_size)?];
@@ -107,7 +123,7 @@ pub(super) fn push(
             bids.append(&mut asks);
             package.entries = bids;
         }
-        Kind::Incremental => unreachable!("rows of changes are grouped"),
+        Kind::Incremental | Kind::Ticker => unreachable!("they are read elsewhere"),
     }
     columns.end(out)?;
     out.push(head.symbol, package)
@@ -157,6 +173,71 @@ fn trade(
         ..MarketByPrice::default()
     };
     out.push(head.symbol, trade)
+}
+
+/// `side` is that of the order that closes the position.
+fn liquidation(
+    head: &Head<'_>,
+    (id, side, price, size): (Scalar<'_>, Scalar<'_>, Scalar<'_>, Scalar<'_>),
+    out: &mut Messages,
+) -> Result<(), BadLine> {
+    let side = match side.0 {
+        "buy" => Some(Side::Bid),
+        "sell" => Some(Side::Ask),
+        "unknown" | "" => None,
+        _ => return Err(out.bad(side.0, "side as buy, sell or unknown")),
+    };
+    let number = ids::decimal(id.0).filter(|(high, _)| *high == 0).map(|(_, low)| low);
+    let liquidation = Liquidation {
+        side,
+        price: Some(out.decimal(price)?),
+        size: Some(out.decimal(size)?),
+        id: number,
+        id_text: id.some().filter(|_| number.is_none()).map(Into::into),
+        source_time: Some(head.source_time),
+        exchange: head.exchange,
+        ..Liquidation::default()
+    };
+    out.push(head.symbol, liquidation)
+}
+
+/// A row of `derivative_ticker` or `options_chain`, by the names of its columns.
+pub(super) fn ticker(
+    head: &Head<'_>,
+    names: &[String],
+    mut columns: Columns<'_>,
+    out: &mut Messages,
+) -> Result<(), BadLine> {
+    let mut ticker =
+        Ticker { exchange: head.exchange, source_time: Some(head.source_time), ..Ticker::default() };
+    for name in names {
+        let value = columns.next(out)?;
+        let Some(text) = value.some() else { continue };
+        let place = match name.as_str() {
+            "funding_timestamp" => {
+                let time = times::whole(text, &[TimeUnit::Micros]);
+                let expected = "a time in microseconds since 1970, not before 1973";
+                ticker.next_funding = Some(time.ok_or_else(|| out.bad(text, expected))?);
+                continue;
+            }
+            "funding_rate" => &mut ticker.funding_rate,
+            "open_interest" => &mut ticker.open_interest,
+            "last_price" => &mut ticker.last_price,
+            "index_price" => &mut ticker.index,
+            "mark_price" => &mut ticker.mark,
+            "bid_price" => &mut ticker.bid_price,
+            "bid_amount" => &mut ticker.bid_size,
+            "ask_price" => &mut ticker.ask_price,
+            "ask_amount" => &mut ticker.ask_size,
+            _ => {
+                ticker.attributes.push(Attribute { name: name.clone(), value: text.into() });
+                continue;
+            }
+        };
+        *place = out.figure(name, value, &mut ticker.attributes)?;
+    }
+    columns.end(out)?;
+    out.push(head.symbol, ticker)
 }
 
 /// A row of `incremental_book_L2`.

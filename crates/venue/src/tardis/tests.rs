@@ -2,7 +2,7 @@ use super::*;
 use tapedb_market::{Entry, OrderAction, PackageKind, Side};
 
 fn parse(lines: &[&str]) -> Result<Vec<(String, String, AnyRecord)>, String> {
-    let (mut parser, mut rows, mut record) = (Parser::new(false), Vec::new(), AnyRecord::default());
+    let (mut parser, mut rows, mut record) = (Parser::new(false, false), Vec::new(), AnyRecord::default());
     for line in lines {
         parser
             .parse(line.as_bytes(), &mut record)
@@ -102,4 +102,37 @@ fn bad_rows_say_where() {
     assert!(bad(QUOTES, "a-long-exchange,X,1582329602111000,1,1,2,1,1").starts_with("Some(0) an exchange"));
     assert!(bad(TRADES, "bitmex,X,1582329602111000,1582329602418379,1,no,1,1").contains("side as buy"));
     assert!(bad(CHANGES, "bitmex,X,1582329602111000,1582329602418379,1,bid,1,1").contains("is_snapshot"));
+}
+
+#[test]
+fn liquidations_are_no_trades_and_tickers_keep_every_column() {
+    let mut parser = Parser::new(false, true);
+    let mut record = AnyRecord::default();
+    let row = "bitmex,XBTUSD,1582329602111000,1582329602418379,ccc3c1fa-212c-e8b0,sell,9000.5,100";
+    for line in [TRADES, row] {
+        parser.parse(line.as_bytes(), &mut record).map_err(|bad| bad.expected).unwrap();
+    }
+    assert!(parser.queued(&mut record).is_some());
+    let AnyRecord::Liquidation(liquidation) = &record else { panic!("{record:?}") };
+    assert_eq!(
+        (liquidation.side, liquidation.id_text.as_deref()),
+        (Some(Side::Ask), Some("ccc3c1fa-212c-e8b0"))
+    );
+    let header = "exchange,symbol,timestamp,local_timestamp,funding_timestamp,funding_rate,predicted_funding_rate,open_interest,last_price,index_price,mark_price";
+    let row = "bitmex,XBTUSD,1582329602111000,1582329602418379,1582329600000000,0.0001,-0.0002,,9000.5,9001.12345678901234567,9000.9";
+    let rows = parse(&[header, row]).unwrap();
+    let AnyRecord::Ticker(ticker) = &rows[0].2 else { panic!("{rows:?}") };
+    assert_eq!((ticker.open_interest, ticker.index), (None, None));
+    let attributes: Vec<_> =
+        ticker.attributes.iter().map(|each| (each.name.as_str(), each.value.as_str())).collect();
+    assert_eq!(
+        attributes,
+        [("predicted_funding_rate", "-0.0002"), ("index_price", "9001.12345678901234567")]
+    );
+    assert_eq!(ticker.next_funding.unwrap().nanos(), 1_582_329_600_000_000_000);
+    let header = "exchange,symbol,timestamp,local_timestamp,type,strike_price,expiration,open_interest,last_price,bid_price,bid_amount,bid_iv,ask_price,ask_amount,ask_iv,mark_price,mark_iv,underlying_index,underlying_price,delta,gamma,vega,theta,rho";
+    let row = "deribit,BTC-9JUN20-9875-P,1591574399413000,1591574400196008,put,9875,1591689600000000,0.1,0.0295,0.0205,3,54.74,0.024,25.1,71.92,0.0216,60.74,SYN.BTC-9JUN20,9757.25,-0.6,0.00052,3.5,-60.1,-1.7";
+    let rows = parse(&[header, row]).unwrap();
+    let AnyRecord::Ticker(ticker) = &rows[0].2 else { panic!("{rows:?}") };
+    assert_eq!((ticker.ask_size.unwrap().to_string(), ticker.attributes.len()), ("25.1".into(), 13));
 }

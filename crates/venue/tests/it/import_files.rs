@@ -350,3 +350,34 @@ fn random_bytes_are_errors() {
     let packed = folder.file("20131009_quote.zip", &zip(&[("20131009_x_Quote_Tick.csv", &noise)]));
     assert!(matches!(rows(find(Format::UsEquityTicks, &packed).unwrap()).1, Some(ImportError::Line { .. })));
 }
+
+#[test]
+fn files_of_histdata_are_found_plain_packed_and_in_a_zip() {
+    let folder = Folder::new();
+    let row = b"20200101 170000065,108.7,108.8,0\r\n";
+    for (name, bytes) in [
+        ("a/DAT_ASCII_USDJPY_T_202001.csv", row.to_vec()),
+        ("b/HISTDATA_COM_ASCII_EURUSD_T202001.zip", zip(&[("x/DAT_ASCII_EURUSD_T_202001.csv", row)])),
+    ] {
+        let path = folder.file(name, &bytes);
+        let format = tapedb_venue::detect(&[&path], &ImportOptions::default()).unwrap();
+        assert_eq!(format, Format::FxTicks);
+        let (rows, error) = rows(find(format, path.parent().unwrap()).unwrap());
+        assert!(error.is_none(), "{error:?}");
+        let symbol = if name.starts_with('a') { "USDJPY" } else { "EURUSD" };
+        assert_eq!(rows, [format!("0 {symbol} 2020-01-01T22:00:00.065Z")]);
+    }
+    let elsewhere = folder.file("c/quotes.csv.gz", b"");
+    assert!(matches!(find(Format::FxTicks, &elsewhere), Err(ImportError::NeedsOption { .. })));
+}
+
+#[test]
+fn a_mark_of_the_byte_order_and_ends_of_windows_are_no_content() {
+    let folder = Folder::new();
+    let text = "\u{feff}exchange,symbol,timestamp,local_timestamp,id,side,price,amount\r\nderibit,X,1582329602111000,1582329602418379,7,buy,-0.05,1e-8";
+    let path = folder.file("day.csv", text.as_bytes());
+    assert_eq!(tapedb_venue::detect(&[&path], &ImportOptions::default()).unwrap(), Format::Tardis);
+    let (rows, error) = rows(find(Format::Tardis, &path).unwrap());
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(rows, ["0 X 2020-02-22T00:00:02.418379Z"]);
+}

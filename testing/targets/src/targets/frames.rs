@@ -76,7 +76,9 @@ fn frames(venue: Venue, bytes: &[u8]) {
 fn collect(value: &Value, numbers: &mut Vec<f64>) {
     match value {
         Value::Number(number) => numbers.extend(number.as_f64().map(f64::abs)),
-        Value::String(text) => numbers.extend(text.parse().ok().map(f64::abs)),
+        Value::String(text) => {
+            numbers.extend(text.split(',').filter_map(|part| part.parse().ok()).map(f64::abs));
+        }
         Value::Array(values) => values.iter().for_each(|value| collect(value, numbers)),
         Value::Object(fields) => fields.values().for_each(|value| collect(value, numbers)),
         Value::Null | Value::Bool(_) => {}
@@ -103,6 +105,8 @@ fn check(record: &AnyRecord, numbers: &[f64]) {
             }
         }
         AnyRecord::MarketByPrice(trade) => trade.price.into_iter().chain(trade.size).for_each(is_there),
+        AnyRecord::Order(order) => order.price.into_iter().chain(order.size).for_each(is_there),
+        AnyRecord::Liquidation(order) => order.price.into_iter().chain(order.filled).for_each(is_there),
         AnyRecord::IntervalBar(bar) => {
             [bar.open, bar.close, bar.volume].into_iter().flatten().for_each(is_there)
         }
@@ -114,7 +118,7 @@ fn check(record: &AnyRecord, numbers: &[f64]) {
 }
 
 /// Frames of each venue, in the order of [`Venue::ALL`], then lines of each file; made up, not recorded. `P` and `Q` are numbers, `N` is a number that goes up.
-const FRAMES: [&[&str]; 17] = [
+const FRAMES: [&[&str]; 25] = [
     &[
         r#"{"stream":"btcusdt@depth","data":{"e":"depthUpdate","E":1723161256299,"s":"BTCUSDT","U":N,"u":N,"b":[["P","Q"]],"a":[["P","0"]]}}"#,
         r#"{"stream":"btcusdt@aggTrade","data":{"e":"aggTrade","E":1633998523963,"s":"NKNUSDT","a":1,"p":"P","q":"Q","f":N,"l":N,"T":1633998523963,"m":false}}"#,
@@ -131,6 +135,9 @@ const FRAMES: [&[&str]; 17] = [
         r#"{"event":"subscribed","channel":"ticker","chanId":4,"symbol":"tDOGUSD","pair":"DOGUSD"}"#,
         "[2,[[P,1,Q],[P,2,-Q]],N]",
         "[2,[P,0,1],N]",
+        r#"{"event":"subscribed","channel":"book","chanId":5,"symbol":"tDOGUSD","prec":"R0","pair":"DOGUSD"}"#,
+        "[5,[[34006738527,P,Q],[34006738528,P,-Q]],N]",
+        "[5,[34006738527,P,Q],N]",
         r#"[3,"te",[669899159,1618665870435,-Q,P],N]"#,
         "[4,[P,Q,P,Q,-1,0.1,P,Q,P,P],N]",
         r#"[2,"hb",N]"#,
@@ -161,6 +168,7 @@ const FRAMES: [&[&str]; 17] = [
         r#"{"type":"snapshot","product_id":"X","asks":[["P","Q"]],"bids":[["P","Q"]]}"#,
         r#"{"type":"l2update","product_id":"X","changes":[["sell","P","Q"],["buy","P","0"]],"time":"2021-04-17T16:43:37.075687Z"}"#,
         r#"{"type":"match","trade_id":N,"side":"sell","size":"Q","price":"P","product_id":"X","sequence":177100030,"time":"2021-04-17T16:43:37.089723Z"}"#,
+        r#"{"type":"open","product_id":"X","sequence":N,"time":"2021-04-17T16:43:30.244075Z","side":"buy","order_id":"d50ec984-77a8-460a-b958-66f114b0de9b","remaining_size":"Q","price":"P"}"#,
         r#"{"type":"ticker","sequence":3,"product_id":"X","price":"P","best_bid":"P","best_ask":"P","side":"buy","time":"2021-04-17T16:43:30.244075Z","trade_id":8,"last_size":"Q","volume_30d":"1"}"#,
     ],
     &[
@@ -181,12 +189,49 @@ const FRAMES: [&[&str]; 17] = [
         r#"[2,{"a":["P",35,"Q"],"b":["P",185,"Q"],"c":["P","Q"],"v":["Q","Q"],"p":["1","2"],"t":[640,1353],"l":["P","P"],"h":["P","P"],"o":["P","P"]},"ticker","X/Y"]"#,
         r#"[3,["P","P","1618678142.5","Q","Q"],"spread","X/Y"]"#,
         r#"[4,["1618678142.5","1618678200.0","P","P","P","P","P","Q",3],"ohlc-5","X/Y"]"#,
+        r#"{"channel":"book","type":"snapshot","data":[{"symbol":"X/Y","bids":[{"price":P,"qty":Q}],"asks":[],"checksum":1,"timestamp":"2023-10-06T17:35:55.440295Z"}]}"#,
+        r#"{"channel":"trade","type":"update","data":[{"symbol":"X/Y","side":"sell","price":P,"qty":Q,"ord_type":"market","trade_id":N,"timestamp":"2023-09-25T07:49:37.708706Z"}]}"#,
     ],
     &[
         r#"{"arg":{"channel":"books","instId":"A-B"},"action":"snapshot","data":[{"asks":[["P","Q","0","1"]],"bids":[],"ts":"1652459225464","checksum":0,"seqId":N,"prevSeqId":-1}]}"#,
         r#"{"arg":{"channel":"books","instId":"A-B"},"action":"update","data":[{"asks":[["P","0","0","0"]],"bids":[["P","Q","0","2"]],"ts":"1652459225464","checksum":-914047754}]}"#,
         r#"{"arg":{"channel":"trades","instId":"A-B"},"data":[{"instId":"A-B","tradeId":"N","px":"P","sz":"Q","side":"buy","ts":"1652459199958"}]}"#,
         r#"{"arg":{"channel":"tickers","instId":"A-B"},"data":[{"instId":"A-B","last":"P","askPx":"P","bidPx":"P","bidSz":"","ts":"1652459223003"}]}"#,
+    ],
+    &[
+        r#"{"stream":"btcusd_perp@depth","data":{"e":"depthUpdate","E":1723161256299,"T":1723161256298,"s":"BTCUSD_PERP","U":N,"u":N,"pu":7,"b":[["P","Q"]],"a":[]}}"#,
+        r#"{"stream":"btcusd_perp@forceOrder","data":{"e":"forceOrder","E":1568014460893,"o":{"s":"BTCUSD_PERP","S":"SELL","q":"Q","p":"P","ap":"P","X":"FILLED","z":"Q","T":1568014460890}}}"#,
+    ],
+    &[
+        r#"{"stream":"btcusd@trade","data":{"e":"trade","E":1633998523963,"s":"BTCUSD","t":N,"p":"P","q":"Q","T":1633998523963,"m":false}}"#,
+    ],
+    &[
+        r#"{"time":1606294781,"channel":"spot.order_book_update","event":"update","result":{"t":1606294781123,"s":"A_B","U":N,"u":N,"b":[["P","Q"]],"a":[["P","0"]]}}"#,
+        r#"{"channel":"futures.order_book_update","event":"update","result":{"t":1606294781123,"s":"A_B","U":N,"u":N,"b":[{"p":"P","s":Q}],"a":[]}}"#,
+        r#"{"channel":"spot.trades","event":"update","result":{"id":N,"create_time":1606292218,"create_time_ms":"1606292218213.4578","side":"sell","currency_pair":"A_B","amount":"Q","price":"P"}}"#,
+        r#"{"channel":"spot.book_ticker","event":"update","result":{"t":1606293275123,"u":N,"s":"A_B","b":"P","B":"Q","a":"P","A":"Q"}}"#,
+        r#"{"channel":"spot.candlesticks","event":"update","result":{"t":"1606292580","v":"Q","c":"P","h":"P","l":"P","o":"P","n":"1m_A_B","a":"Q"}}"#,
+        r#"{"channel":"spot.tickers","event":"update","result":{"currency_pair":"A_B","last":"P","lowest_ask":"P","highest_bid":"P"}}"#,
+    ],
+    &[
+        r#"{"ch":"market.BTC_CW.depth.step0","ts":1618678100688,"tick":{"mrid":N,"bids":[[P,Q]],"asks":[[P,Q]],"version":N,"ts":1618678100680}}"#,
+    ],
+    &[
+        r#"{"ch":"market.BTC-USD.trade.detail","ts":1618678071000,"tick":{"id":1,"ts":1618678070999,"data":[{"id":10018253452625,"ts":1618678070999,"amount":Q,"price":P,"direction":"buy"}]}}"#,
+    ],
+    &[
+        r#"{"feed":"book_snapshot","product_id":"PI_XBTUSD","timestamp":1612269825817,"seq":N,"bids":[{"qty":Q,"price":P}],"asks":[]}"#,
+        r#"{"feed":"book","product_id":"PI_XBTUSD","side":"sell","seq":N,"price":P,"qty":Q,"timestamp":1612269953629}"#,
+        r#"{"feed":"trade","product_id":"PI_XBTUSD","uid":"05af78ac-a774-478c-a50c-8b9c234e071e","side":"sell","seq":N,"time":1612266317519,"qty":Q,"price":P}"#,
+    ],
+    &[
+        r#"{"type":"message","topic":"/market/level2:A-B","subject":"trade.l2update","data":{"changes":{"asks":[["P","Q","N"]],"bids":[["0","0","N"]]},"sequenceStart":N,"sequenceEnd":N,"time":1663747970273}}"#,
+        r#"{"type":"message","topic":"/market/match:A-B","data":{"sequence":"N","side":"sell","price":"P","size":"Q","tradeId":"5c24c5da03aa673885cd67aa","time":"1545913818099033203"}}"#,
+        r#"{"type":"message","topic":"/contractMarket/level2:X","data":{"sequence":N,"change":"5000.0,sell,83","timestamp":1551770400000}}"#,
+        r#"{"type":"message","topic":"/market/candles:A-B_1hour","data":{"candles":["1589968800","P","P","P","P","Q","Q"],"time":1589970010253893337}}"#,
+    ],
+    &[
+        r#"{"arg":{"channel":"trades","instId":"A-B"},"data":[{"instId":"A-B","tradeId":"N","px":"P","sz":"Q","side":"buy","ts":"1652459199958"}]}"#,
     ],
     &[
         "wss://ws.kraken.com <-> 1618678132.368463",

@@ -136,6 +136,39 @@ fn an_export_restores_the_stream() {
 
 #[test]
 #[cfg(feature = "parquet")]
+fn exports_of_text_and_arrow_are_what_load_and_import_read() {
+    let place = place();
+    let out = folder(&place, "out");
+    let read = |name: &str| std::fs::read_to_string(Path::new(&out).join(name)).unwrap();
+    let text = place.run(&format!("export feed bars --format jsonl --out {out}")).good();
+    assert!(text.contains("feed.jsonl") && text.contains("5,000 messages in 2 files"), "{text}");
+    assert_eq!(read("feed.jsonl"), place.run("read feed --output json").good());
+    place.run(&format!("export bars --format csv --out {out}")).good();
+    assert_eq!(read("bars.Bar.csv"), place.run("read bars --output csv").good());
+    place.run(&format!("export bars --format arrow --decimals raw --out {out}")).good();
+    assert!(place.run(&format!("export bars --format arrow --out {out}")).bad(1).contains("--existing"));
+    assert!(
+        std::fs::read_dir(&out)
+            .unwrap()
+            .all(|file| file.unwrap().path().extension() != Some("part".as_ref()))
+    );
+
+    let totals = place.totals("bars");
+    for (stream, file, format) in [("a", "bars.Bar.arrows", "arrow"), ("b", "bars.jsonl", "json")] {
+        let schema = place.path(stream);
+        std::fs::write(&schema, place.run("desc bars").good()).unwrap();
+        place.run(&format!("create {stream} --schema {}", schema.display())).good();
+        place.run(&format!("load {stream} {out}/{file} --format {format}")).good();
+        assert_eq!(place.totals(stream), totals);
+    }
+    let line = format!("import --stream c --format csv --map type= --yes {out}/bars.Bar.csv");
+    // The schema is shown on standard error.
+    let run = place.run(&line);
+    assert!(run.code == 0 && run.out.contains("2,000 messages"), "{} {}", run.out, run.err);
+}
+
+#[test]
+#[cfg(feature = "parquet")]
 fn an_export_takes_the_filters_of_read() {
     let place = place();
     let out = folder(&place, "out");

@@ -17,6 +17,9 @@ use tapedb_venue::{AnyRecord, Format, ImportOptions, RowHeader, SourceFile, Visi
 /// Frames of Binance are long: one for so many messages of the others.
 const FRAME: u64 = 10;
 
+/// Messages that are looked up together.
+const RUN: usize = 16;
+
 /// A file to import.
 pub struct Input {
     case: &'static str,
@@ -101,13 +104,28 @@ fn decode(input: &Input, report: &mut Report) -> Result<(), Failure> {
 fn books(input: &Input, report: &mut Report) -> Result<(), Failure> {
     let mut books = Applier::default();
     let started = Instant::now();
-    let rows = each(input, |row, record| {
-        if let AnyRecord::Order(order) = record {
-            // The instruments' numbers are small, so they serve as symbols.
-            books.order(order.instrument_id.unwrap_or(0) as u32, row.time, order);
+    let mut source = input.file.open().map_err(|error| failed(&error))?;
+    let mut run: Vec<(Timestamp, AnyRecord)> = vec![(Timestamp(0), AnyRecord::default()); RUN];
+    let mut rows = 0;
+    loop {
+        let mut count = 0;
+        while count < RUN
+            && let Some(row) = source.next(&mut run[count].1).map_err(|error| failed(&error))?
+        {
+            run[count].0 = row.time;
+            count += 1;
         }
-        Ok(())
-    })?;
+        let orders = run[..count].iter().filter_map(|(time, record)| match record {
+            // The instruments' numbers are small, so they serve as symbols.
+            AnyRecord::Order(order) => Some((order.instrument_id.unwrap_or(0) as u32, *time, &**order)),
+            _ => None,
+        });
+        books.orders(orders);
+        rows += count as u64;
+        if count < RUN {
+            break;
+        }
+    }
     report.add(input.case, "book", "messages/s", rows as f64 / started.elapsed().as_secs_f64());
     let of = |books: &tapedb_market::SymbolBooks| -> usize {
         books.venues().iter().filter_map(|venue| Some(venue.orders()?.len())).sum()

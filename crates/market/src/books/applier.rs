@@ -117,6 +117,22 @@ impl Applier {
         books.publish(at);
     }
 
+    /// Changes of orders, one after another, as [`Self::order`] would apply them. Where their orders are is looked up for all of them first, so
+    /// that the processor waits for its memory once for several: of many books, 8 to 32 changes at once are best.
+    pub fn orders<'a>(&mut self, changes: impl Iterator<Item = (u32, Timestamp, &'a Order)> + Clone) {
+        for find in [SymbolBooks::looks_near, SymbolBooks::looks_up] {
+            let ids = changes.clone().filter_map(|(symbol, _, order)| {
+                let id = order.previous_order_id.or(order.order_id)?;
+                Some((self.symbol(symbol)?, id))
+            });
+            // Nothing depends on what is found, but that it is found now.
+            std::hint::black_box(ids.filter(|(books, id)| find(books, *id)).count());
+        }
+        for (symbol, time, order) in changes {
+            self.order(symbol, time, order);
+        }
+    }
+
     /// A change at a price, or a state of the best levels.
     pub fn market_by_price(&mut self, symbol: u32, time: Timestamp, change: &MarketByPrice) {
         let books = self.books(symbol);

@@ -222,6 +222,12 @@ impl OrderBook {
         self.add(id, old.side, price, size, behind_all(old.arrival))
     }
 
+    /// Whether something is at an order's home.
+    #[inline]
+    pub(super) fn looks_near(&self, id: u64) -> bool {
+        self.table.is_taken(id)
+    }
+
     /// Number of orders.
     pub fn len(&self) -> usize {
         self.len

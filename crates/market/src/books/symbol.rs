@@ -64,6 +64,18 @@ impl SymbolBooks {
         Some(self.venues.len() - 1)
     }
 
+    /// Whether something is where an order would be, which takes one access to memory.
+    #[inline]
+    pub(super) fn looks_near(&self, id: u64) -> bool {
+        self.venues.iter().filter_map(VenueBook::orders).any(|orders| orders.looks_near(id))
+    }
+
+    /// Whether a book has an order.
+    #[inline]
+    pub(super) fn looks_up(&self, id: u64) -> bool {
+        self.venues.iter().filter_map(VenueBook::orders).any(|orders| orders.order(id).is_some())
+    }
+
     /// Price and size in units; with more decimals than before, all books get finer units.
     #[inline]
     pub(super) fn units(&mut self, price: Decimal64, size: Decimal64) -> Result<(i64, i64), Misfit> {

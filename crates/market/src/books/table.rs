@@ -51,6 +51,13 @@ impl IdTable {
         }
     }
 
+    /// Whether a number's home is taken, by whichever order.
+    #[inline]
+    pub(super) fn is_taken(&self, id: u64) -> bool {
+        let at = self.hash(id) as usize & self.places.len().wrapping_sub(1);
+        self.places.get(at).is_some_and(|place| place.node != FREE)
+    }
+
     /// Adds an order that is not in the table.
     #[inline]
     pub(super) fn insert(&mut self, id: u64, node: u32) {

@@ -230,6 +230,35 @@ fn what_an_order_lacks_makes_the_book_unknown() {
 }
 
 #[test]
+fn changes_that_are_looked_up_together_are_applied_one_by_one() {
+    let mut numbers = crate::random::Random::new(7);
+    let actions = [OrderAction::Add, OrderAction::Delete, OrderAction::Execute, OrderAction::Replace];
+    let changes: Vec<(u32, Timestamp, Order)> = (0..5_000)
+        .map(|time| {
+            let number = numbers.next_u64();
+            let action = if number % 3 == 0 { OrderAction::Add } else { actions[(number >> 8) as usize % 4] };
+            let change = order(action, 1 + (number >> 16) % 200, "5", "3");
+            let previous_order_id = (action == OrderAction::Replace).then_some(1 + (number >> 32) % 200);
+            ((number >> 48) as u32 % 3, Timestamp(time), Order { previous_order_id, ..change })
+        })
+        .collect();
+    let (mut alone, mut together) = (Applier::default(), Applier::default());
+    for run in changes.chunks(17) {
+        run.iter().for_each(|(symbol, time, order)| alone.order(*symbol, *time, order));
+        together.orders(run.iter().map(|(symbol, time, order)| (*symbol, *time, order)));
+    }
+    for symbol in 0..3 {
+        let of = |books: &Applier| {
+            let venue = &books.symbol(symbol).unwrap().venues()[0];
+            let orders = venue.orders().unwrap();
+            let ids = |side| orders.orders(side).map(|order| (order.id, order.size)).collect::<Vec<_>>();
+            (ids(Side::Bid), ids(Side::Ask), *venue.counters())
+        };
+        assert!(of(&alone) == of(&together));
+    }
+}
+
+#[test]
 fn orders_with_long_identifiers_have_a_book() {
     let mut books = Applier::default();
     books.order(0, T, &Order { side: None, ..order(OrderAction::Clear, 0, "", "") });

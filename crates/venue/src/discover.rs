@@ -244,7 +244,7 @@ fn add_file(
         found.push(SourceFile { path, member, bytes, detail, on_bad_line });
     };
     match format {
-        Format::BinanceRawWs if gzip => {
+        Format::BinanceRawWs if gzip || begins_as(format, &container::head(path)?) => {
             add(
                 None,
                 metadata(path)?.len(),

@@ -34,8 +34,11 @@ pub(super) struct Parser {
 
 #[derive(Deserialize)]
 struct Head<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,
+    /// Of other interfaces of the venue, which have no `type`.
+    #[serde(default)]
+    channel: Scalar<'a>,
     #[serde(default)]
     product_id: Scalar<'a>,
 }
@@ -110,6 +113,10 @@ impl Frames for Parser {
             "ticker" => ticker(&out.json(text)?, out),
             "snapshot" => snapshot(&out.json(text)?, out),
             "error" => out.notice(NoticeKind::Error, text),
+            "" => {
+                out.unknown(&format!("channel {}", frame_name(head.channel)));
+                Ok(())
+            }
             kind @ ("subscriptions" | "heartbeat") => {
                 out.control(kind);
                 Ok(())
@@ -120,6 +127,10 @@ impl Frames for Parser {
             }
         }
     }
+}
+
+fn frame_name(channel: Scalar<'_>) -> &str {
+    channel.some().unwrap_or("without a name")
 }
 
 fn side_of(text: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {

@@ -1,4 +1,4 @@
-//! OKX and OKCoin, version 5 of the interface, and Bitget, version 1, whose frames have the same shape: `arg`, `action`, `data`.
+//! OKX and OKCoin, version 5 of the interface, and Bitget, versions 1 and 2, whose frames have the same shape: `arg`, `action`, `data`.
 //!
 //! | channel | message |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `tickers`, `ticker` | [`Ticker`] |
 //! | `candle1m` and others | [`IntervalBar`] |
 //!
-//! Bitget's `instType` `mc` has the exchange `BITGETMC`.
+//! Bitget's `instType` `mc`, and of version 2 those that end with `FUTURES`, have the exchange `BITGETMC`: instruments of the spot market have the same names.
 
 #[cfg(test)]
 mod tests;
@@ -71,7 +71,7 @@ struct BookData<'a> {
     ts: Scalar<'a>,
     #[serde(default)]
     checksum: Scalar<'a>,
-    #[serde(default)]
+    #[serde(default, alias = "seq")]
     seq_id: Scalar<'a>,
     #[serde(default)]
     prev_seq_id: Scalar<'a>,
@@ -85,6 +85,17 @@ struct TradeData<'a> {
     trade_id: Scalar<'a>,
     px: Scalar<'a>,
     sz: Scalar<'a>,
+    side: Scalar<'a>,
+    ts: Scalar<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NumberedTrade<'a> {
+    #[serde(borrow)]
+    trade_id: Scalar<'a>,
+    price: Scalar<'a>,
+    size: Scalar<'a>,
     side: Scalar<'a>,
     ts: Scalar<'a>,
 }
@@ -124,7 +135,8 @@ impl Frames for Parser {
             out.unknown("without channel");
             return Ok(());
         };
-        let derivative = self.dialect == Dialect::Bitget && arg.inst_type.0.eq_ignore_ascii_case("mc");
+        let kind = arg.inst_type.0.to_ascii_uppercase();
+        let derivative = self.dialect == Dialect::Bitget && (kind == "MC" || kind.ends_with("FUTURES"));
         let exchange = match self.dialect {
             Dialect::Okx => "OKX",
             Dialect::Okcoin => "OKCOIN",
@@ -140,6 +152,9 @@ impl Frames for Parser {
             }
             ("books5" | "books15" | "bbo-tbt", _) => whole_book(&out.json(data.get())?, arg, out),
             ("trades" | "trades-all", Dialect::Okx | Dialect::Okcoin) => trade(&out.json(data.get())?, out),
+            ("trade", Dialect::Bitget) if data.get().starts_with('{') => {
+                numbered_trade(&out.json(data.get())?, arg, history, out)
+            }
             ("trade", Dialect::Bitget) => row_of_trade(&out.json::<Vec<_>>(data.get())?, arg, history, out),
             ("tickers" | "ticker", _) => ticker::push(data, arg.inst_id, out),
             (channel, _) if channel.starts_with("candle") => bar(&out.json::<Vec<_>>(data.get())?, arg, out),
@@ -255,6 +270,26 @@ fn row_of_trade(row: &[Scalar<'_>], arg: &Arg<'_>, history: bool, out: &mut Mess
         ..Trade::default()
     };
     let match_time = Some(out.time(at(row, 0, out)?)?);
+    out.push(arg.inst_id.0, Package { match_time, entries: vec![Entry::Trade(entry)], ..Package::default() })
+}
+
+/// Of version 2.
+fn numbered_trade(
+    data: &NumberedTrade<'_>,
+    arg: &Arg<'_>,
+    history: bool,
+    out: &mut Messages,
+) -> Result<(), BadLine> {
+    let entry = Trade {
+        exchange: out.exchange(),
+        price: out.decimal(data.price)?,
+        size: out.decimal(data.size)?,
+        aggressor: Some(aggressor(data.side, out)?),
+        id: Some(out.whole(data.trade_id, "tradeId")?),
+        condition: Ascii::new("HISTORY").ok().filter(|_| history),
+        suspicious: false,
+    };
+    let match_time = Some(out.time(data.ts)?);
     out.push(arg.inst_id.0, Package { match_time, entries: vec![Entry::Trade(entry)], ..Package::default() })
 }
 

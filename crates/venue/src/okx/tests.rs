@@ -68,3 +68,22 @@ fn a_first_list_of_trades_is_marked_as_history() {
     };
     assert_eq!((condition("snapshot"), condition("update")), (Some("HISTORY".into()), None));
 }
+
+#[test]
+fn markets_of_bitget_are_told_apart_in_version_2_too() {
+    let (mut parser, mut out) = (Parser::new(Dialect::Bitget), Messages::new("BITGET", false));
+    let mut trade = |kind: &str| {
+        let frame = format!(
+            r#"{{"action":"update","arg":{{"instType":"{kind}","channel":"trade","instId":"BTCUSDT"}},"data":[{{"ts":"1695709835822","price":"26293.4","size":"0.0013","side":"buy","tradeId":"1000000000"}}],"ts":1695711090682}}"#
+        );
+        let found = records(&mut parser, &mut out, &frame);
+        let AnyRecord::Package(package) = &found[0] else { panic!("{found:?}") };
+        let Entry::Trade(trade) = package.entries[0] else { panic!("{package:?}") };
+        assert_eq!((trade.id, trade.size.to_string()), (Some(1_000_000_000), "0.0013".into()));
+        trade.exchange.unwrap().to_string()
+    };
+    assert_eq!(
+        (trade("SPOT"), trade("USDT-FUTURES"), trade("COIN-FUTURES")),
+        ("BITGET".into(), "BITGETMC".into(), "BITGETMC".into())
+    );
+}

@@ -24,15 +24,15 @@ fn set(ticker: &mut Ticker, name: String, value: Scalar<'_>, out: &mut Messages)
             ticker.source_time = Some(out.time(value)?);
             return Ok(());
         }
-        "nextSettleTime" => {
+        "nextSettleTime" | "nextFundingTime" => {
             ticker.next_funding = value.some().map(|time| out.time(Scalar(time))).transpose()?;
             return Ok(());
         }
-        "last" => &mut ticker.last_price,
+        "last" | "lastPr" => &mut ticker.last_price,
         "lastSz" => &mut ticker.last_size,
-        "askPx" | "bestAsk" => &mut ticker.ask_price,
+        "askPx" | "askPr" | "bestAsk" => &mut ticker.ask_price,
         "askSz" | "askSize" => &mut ticker.ask_size,
-        "bidPx" | "bestBid" => &mut ticker.bid_price,
+        "bidPx" | "bidPr" | "bestBid" => &mut ticker.bid_price,
         "bidSz" | "bidSize" => &mut ticker.bid_size,
         "open24h" => &mut ticker.open,
         "high24h" => &mut ticker.high,
@@ -41,8 +41,8 @@ fn set(ticker: &mut Ticker, name: String, value: Scalar<'_>, out: &mut Messages)
         "volCcy24h" | "quoteVolume" => &mut ticker.turnover,
         "markPrice" => &mut ticker.mark,
         "indexPrice" => &mut ticker.index,
-        "capitalRate" => &mut ticker.funding_rate,
-        "holding" => &mut ticker.open_interest,
+        "capitalRate" | "fundingRate" => &mut ticker.funding_rate,
+        "holding" | "holdingAmount" => &mut ticker.open_interest,
         _ => {
             ticker.attributes.push(Attribute { name, value: value.0.into() });
             return Ok(());

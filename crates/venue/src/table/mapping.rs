@@ -109,9 +109,16 @@ impl TableOptions {
     }
 }
 
-/// A column's name as that of a field: words in lower case with underscores.
+/// Names that messages have in their headers.
+const HEADER_NAMES: [&str; 4] = ["symbol", "time", "timestamp", "type"];
+
+/// A column's name as that of a field: words in lower case with underscores; an underscore behind a name that the header has.
 fn field_name(column: &str) -> String {
     let letters = column.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     let name: String = letters.collect::<String>().to_ascii_lowercase();
-    if name.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{name}") } else { name }
+    match name {
+        name if name.starts_with(|letter: char| letter.is_ascii_digit()) => format!("_{name}"),
+        name if HEADER_NAMES.contains(&name.as_str()) => format!("{name}_"),
+        name => name,
+    }
 }

@@ -113,6 +113,16 @@ fn columns_are_mapped_by_name() {
 }
 
 #[test]
+fn names_of_the_header_are_fields_with_an_underscore() {
+    let text = "local_timestamp,symbol,timestamp,Type,1m\n1582329602418379,A,1582329602111000,x,2\n";
+    let options = TableOptions { time: "local_timestamp".into(), ..options() };
+    let rows =
+        read_as("message Tick { timestamp_: i64, type_: string, _1m: i64 }", text, &options, OnBadLine::Stop);
+    let expected = vec![Value::Int(1_582_329_602_111_000), Value::Text("x".into()), Value::Int(2)];
+    assert_eq!(rows.unwrap(), [(1_582_329_602_418_379_000, "A".into(), expected)]);
+}
+
+#[test]
 fn a_schema_shows_in_the_first_rows() {
     let text = "time,symbol,Price,size,flag,seen,note,code,none\n2024-01-31T09:30:00Z,A,1.5,3,true,2024-01-31 10:00:00Z,x,7,\n\
         2024-01-31T09:30:01Z,A,2,,false,,1,007,\n";

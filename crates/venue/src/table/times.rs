@@ -94,7 +94,8 @@ impl Times {
     }
 }
 
-const TEXT_NEEDED: &str = "a time such as 2024-01-31T09:30:00.123Z, or a number since 1970";
+const TEXT_NEEDED: &str =
+    "a time such as 2024-01-31T09:30:00.123Z, from 1677 to 2262, or a number since 1970";
 
 pub(super) fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);

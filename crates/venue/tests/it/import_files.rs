@@ -372,6 +372,17 @@ fn files_of_histdata_are_found_plain_packed_and_in_a_zip() {
 }
 
 #[test]
+fn frames_of_binance_are_found_by_their_first_line() {
+    let folder = Folder::new();
+    let line = b"1723161256000000000 {\"stream\":\"btcusdt@bookTicker\",\"data\":{\"u\":7,\"s\":\"BTCUSDT\",\"b\":\"1\",\"B\":\"2\",\"a\":\"3\",\"A\":\"4\"}}\n";
+    let path = folder.file("usdm/capture.txt", line);
+    assert_eq!(tapedb_venue::detect(&[&path], &ImportOptions::default()).unwrap(), Format::BinanceRawWs);
+    let (rows, error) = rows(find(Format::BinanceRawWs, &path).unwrap());
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(rows, ["0 BTCUSDT 2024-08-08T23:54:16Z"]);
+}
+
+#[test]
 fn a_mark_of_the_byte_order_and_ends_of_windows_are_no_content() {
     let folder = Folder::new();
     let text = "\u{feff}exchange,symbol,timestamp,local_timestamp,id,side,price,amount\r\nderibit,X,1582329602111000,1582329602418379,7,buy,-0.05,1e-8";

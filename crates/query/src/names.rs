@@ -2,6 +2,7 @@
 
 use crate::book;
 use crate::latest;
+use crate::nanoseconds;
 use crate::parameters::Parameters;
 use crate::snapshot::Snapshot;
 use crate::spelling::find;
@@ -17,6 +18,7 @@ use std::ops::ControlFlow;
 
 /// Replaces names in a statement that differ by case alone from those of streams, tables and columns, and opens the streams that it
 /// names, all as of one moment. Quoted names are taken as they are.
+/// Where no table has a column `time_ns` and the statement gives no such name, it is what [`nanoseconds`] describes.
 pub(crate) fn resolve(
     statement: &mut Statement,
     snapshot: &Snapshot,
@@ -42,6 +44,9 @@ pub(crate) fn resolve(
         columns.by_lower.entry(name.to_lowercase()).or_default().insert(name.clone());
     }
     let _ = VisitMut::visit(ast, &mut columns);
+    if !columns.known.iter().chain(&columns.own).any(|name| name.eq_ignore_ascii_case("time_ns")) {
+        nanoseconds::expand(ast);
+    }
     Ok(())
 }
 

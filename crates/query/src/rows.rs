@@ -155,7 +155,7 @@ impl Rows {
     }
 
     /// Names of the streams that it reads, if it runs here.
-    pub(crate) fn streams(&self) -> Vec<String> {
+    pub fn streams(&self) -> Vec<String> {
         if let Some(Work::Live(rows)) = &self.work {
             return rows.streams();
         }

@@ -73,7 +73,11 @@ impl QueryService {
         Ok(runtime)
     }
 
-    fn rows(&self, query: &Query, user: &QueryUser) -> Result<Rows, Error> {
+    /// Runs a query of a user. The bytes of parameters in `query` are not read: `parameters` has the values.
+    ///
+    /// # Errors
+    /// As [`Sql::query_with`].
+    pub fn rows(&self, query: &Query, parameters: &Parameters, user: &QueryUser) -> Result<Rows, Error> {
         let options = Options {
             decimals: query.decimals.parse().map_err(Error::query)?,
             time_limit: query.time_limit,
@@ -82,7 +86,7 @@ impl QueryService {
         };
         self.sql.start(Run {
             text: query.text.clone(),
-            parameters: Parameters::from_bytes(&query.parameters)?,
+            parameters: parameters.clone(),
             options,
             may_read: Some(MayRead(user.may_read.clone())),
             runtime: Some(self.runtime(user)?),
@@ -92,7 +96,8 @@ impl QueryService {
 
 impl QueryEngine for QueryService {
     fn begin(&self, query: &Query, user: &QueryUser) -> Result<Box<dyn QueryRows>, EngineError> {
-        let rows = self.rows(query, user).map_err(EngineError::from)?;
+        let parameters = Parameters::from_bytes(&query.parameters).map_err(EngineError::from)?;
+        let rows = self.rows(query, &parameters, user).map_err(EngineError::from)?;
         let writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(unwritable)?;
         Ok(Box::new(RowBytes { rows, writer: Box::new(writer), is_ended: false }))
     }

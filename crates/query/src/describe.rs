@@ -1,0 +1,78 @@
+//! What a query and the tables of a user look like, for protocols that are asked before rows are.
+
+use crate::error::Error;
+use crate::live::Slice;
+use crate::options::Options;
+use crate::parameters::Parameters;
+use crate::service::QueryService;
+use crate::session::Run;
+use crate::snapshot::{MayRead, Snapshot};
+use crate::table::Table;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use std::collections::BTreeMap;
+use tapedb_engine::QueryUser;
+
+/// A query that was planned and not started.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The columns of its rows.
+    pub columns: SchemaRef,
+    /// Its parameters without `$`, and their types, as far as the query states them.
+    pub parameters: BTreeMap<String, Option<DataType>>,
+}
+
+/// A table that a user may read.
+#[derive(Debug, Clone)]
+pub struct TableDescription {
+    /// Name of the stream.
+    pub stream: String,
+    /// Name of the message type.
+    pub table: String,
+    /// The columns.
+    pub columns: SchemaRef,
+}
+
+impl QueryService {
+    /// The columns and parameters of a query.
+    ///
+    /// # Errors
+    /// When it cannot be planned.
+    pub fn describe(&self, text: &str, user: &QueryUser) -> Result<Description, Error> {
+        let run = Run {
+            text: text.into(),
+            parameters: Parameters::default(),
+            options: self.sql().options().clone(),
+            may_read: Some(MayRead(user.may_read.clone())),
+            runtime: None,
+        };
+        let planned = self.sql().plan(&run, &Slice::From(None))?;
+        let parameters = planned.plan.get_parameter_types()?.into_iter();
+        let parameters =
+            parameters.map(|(name, ty)| (name.trim_start_matches('$').to_string(), ty)).collect();
+        Ok(Description { columns: planned.schema(), parameters })
+    }
+
+    /// The tables that a user may read, by streams. Streams that cannot be opened are left out.
+    ///
+    /// # Errors
+    /// When streams cannot be listed.
+    pub fn tables(&self, user: &QueryUser) -> Result<Vec<TableDescription>, Error> {
+        let may_read = MayRead(user.may_read.clone());
+        let options: &Options = self.sql().options();
+        let snapshot = Snapshot::new(self.sql().database(), options, Some(&may_read), &Slice::From(None))?;
+        let mut found = Vec::new();
+        for stream in snapshot.names() {
+            let Ok(open) = snapshot.stream(stream) else { continue };
+            for table in open.tables() {
+                if let Ok(known) = Table::new(open.clone(), &table) {
+                    found.push(TableDescription {
+                        stream: stream.clone(),
+                        table,
+                        columns: known.schema().clone(),
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+}

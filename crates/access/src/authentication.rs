@@ -1,8 +1,10 @@
 //! Authentication with the server's users for other protocols.
 
+use crate::audit::AuditLog;
 use crate::error::ConfigError;
 use crate::limits::AccessLimits;
 use crate::login::{Credentials, Identity, Logins, Refusal};
+use crate::quota::Quotas;
 use crate::users::{May, User};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -64,6 +66,19 @@ impl Authenticator {
     pub fn logins(&self) -> &Arc<Logins> {
         &self.logins
     }
+}
+
+/// What the protocols of a server share about users: each login, connection, query and event counts over all of them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Checks logins.
+    pub authenticator: Authenticator,
+    /// Connections, queries and bytes of users.
+    pub quotas: Arc<Quotas>,
+    /// The audit log.
+    pub audit: Arc<AuditLog>,
+    /// Limits of users.
+    pub limits: AccessLimits,
 }
 
 /// A user authenticated by an [`Authenticator`].

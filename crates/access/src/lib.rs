@@ -27,7 +27,7 @@ mod throttle;
 mod users;
 
 pub use audit::{AuditEntry, AuditLog};
-pub use authentication::{AuthenticatedUser, Authenticator};
+pub use authentication::{Access, AuthenticatedUser, Authenticator};
 pub use error::ConfigError;
 pub use limits::{AccessLimits, QueryLimits};
 pub use login::{Credentials, Identity, Logins, Refusal};

@@ -1,0 +1,51 @@
+"""asyncpg: prepared statements, cursors with fetch sizes, copies, errors."""
+import asyncio
+import datetime
+import decimal
+import os
+
+import asyncpg
+
+
+async def main():
+    connection = await asyncpg.connect(host="127.0.0.1", port=int(os.environ["GATEWAY_PORT"]), user="anyone", database="tapedb", ssl="prefer")
+    rows = await connection.fetch("SELECT symbol, price, size, id, time FROM ticks WHERE symbol = $1 AND size = $2", "AAPL", 3)
+    assert len(rows) == 1428 and rows[0]["symbol"] == "AAPL" and isinstance(rows[0]["id"], decimal.Decimal), rows[0]
+    start = datetime.datetime(2024, 1, 2, 14, 30, tzinfo=datetime.timezone.utc)
+    assert await connection.fetchval("SELECT count(*) FROM ticks WHERE time >= $1", start + datetime.timedelta(seconds=10)) == 10000
+    statement = await connection.prepare("SELECT flag, wide, exact, clock, bytes, level FROM kinds WHERE small < $1 ORDER BY sequence")
+    row = await statement.fetchrow(0)
+    assert tuple(row) == (
+        True, None, decimal.Decimal("12345.6700"), datetime.time(14, 30, 0, 500000), b"\x00\xff", '{"price":1.5,"size":7}',
+    ), row
+    async with connection.transaction():
+        count = 0
+        async for _ in connection.cursor("SELECT price FROM ticks", prefetch=777):
+            count += 1
+        assert count == 20000, count
+    chunks = []
+
+    async def take(data):
+        chunks.append(data)
+
+    await connection.copy_from_query("SELECT symbol, size FROM ticks LIMIT 100", output=take)
+    assert b"".join(chunks).count(b"\n") == 100
+    try:
+        await connection.fetch("SELECT * FROM nothing")
+    except asyncpg.UndefinedTableError:
+        pass
+    else:
+        raise AssertionError("a table that is not there")
+    try:
+        await connection.fetch("SELECT count(*) FROM ticks a, ticks b, ticks c WHERE a.price + b.price + c.price < 0", timeout=0.3)
+    except (asyncio.TimeoutError, TimeoutError):
+        pass
+    assert await connection.fetchval("SELECT 1") == 1
+    await connection.reset()
+    await connection.close()
+    pool = await asyncpg.create_pool(host="127.0.0.1", port=int(os.environ["GATEWAY_PORT"]), user="anyone", database="tapedb", min_size=2, max_size=2)
+    assert await pool.fetchval("SELECT 2") == 2
+    await pool.close()
+
+
+asyncio.run(main())

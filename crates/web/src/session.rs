@@ -56,7 +56,7 @@ impl Sessions {
     /// Begins a session; returns the value of `Set-Cookie`.
     ///
     /// # Errors
-    /// A system without random numbers; a user who was removed meanwhile.
+    /// A system without random numbers; a user that was removed since.
     pub fn begin(&self, user: AuthenticatedUser, now: Instant) -> Result<String, String> {
         let at_login = user.user().ok_or("the user was removed")?;
         let token = random::<TOKEN_BYTES>()?.iter().fold(String::new(), |mut text, byte| {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// Fails writes that make no progress for a time.
 pub(crate) struct Timed<S> {
@@ -26,9 +26,8 @@ impl<S> Timed<S> {
             self.waiting = None;
             return written;
         }
-        let (time, now) = (self.time, Instant::now());
+        let time = self.time;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(time)));
-        debug_assert!(waiting.deadline() <= now + time);
         match waiting.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

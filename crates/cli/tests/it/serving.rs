@@ -68,7 +68,8 @@ pub fn run(mut command: Command) -> Run {
 /// What the address answers, with its head.
 pub fn page(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("it listens");
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("it listens");
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+        .expect("it listens");
     let mut text = String::new();
     socket.read_to_string(&mut text).expect("an answer");
     text

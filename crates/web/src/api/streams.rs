@@ -60,7 +60,7 @@ pub(crate) fn rows(state: &WebState, user: &User) -> Result<Vec<Row>, Error> {
     Ok(seen.filter_map(|name| row(state, user, name, &readers)).collect())
 }
 
-/// The row of a stream; `None`: it was deleted meanwhile.
+/// The row of a stream; `None`: it was deleted since it was listed.
 fn row(state: &WebState, user: &User, name: &str, readers: &BTreeMap<String, StreamReaders>) -> Option<Row> {
     let may = [May::Read, May::Write, May::Admin].into_iter().filter(|what| user.may(*what, name));
     let may = may.map(May::word).collect();

@@ -27,7 +27,7 @@ pub(crate) trait Channel: Send {
     /// What ends the channel.
     fn look(&mut self, user: &User, out: &mut Vec<u8>) -> Result<bool, Failure>;
 
-    /// It is paused, or goes on. While it is paused, nobody looks at it.
+    /// It is paused, or goes on. While it is paused, it is not looked at.
     fn pause(&mut self, is_paused: bool) {
         let _ = is_paused;
     }

@@ -132,7 +132,7 @@ struct Tab {
     quota: Arc<UserQuota>,
     socket: WebSocket,
     subscriptions: Subscriptions,
-    /// Channels that are being opened; those that are unsubscribed meanwhile are not in it, and paused ones are marked.
+    /// Channels that are being opened; those that were unsubscribed since are not in it, and paused ones are marked.
     opening: BTreeMap<u64, bool>,
     opened: (UnboundedSender<Opened>, UnboundedReceiver<Opened>),
     /// Items for the next frame: errors.

@@ -49,14 +49,14 @@ fn a_book_is_that_of_its_time() {
 #[test]
 fn a_heatmap_has_a_column_for_each_moment() {
     let place = place();
-    let map = place.get("/api/streams/feed/heatmap?symbol=A&columns=10&rows=22&from=0&to=20000000000").json();
+    let map = place.get("/api/streams/feed/heatmap?symbol=A&columns=10&rows=21&from=0&to=20000000000").json();
     let (times, prices) = (map["times"].as_array().unwrap(), map["prices"].as_array().unwrap());
-    assert_eq!((times.len(), prices.len(), &prices[0], &prices[21]), (10, 22, &json!("99"), &json!("120")));
+    assert_eq!((times.len(), prices.len(), &prices[0], &prices[20]), (10, 21, &json!("100"), &json!("120")));
     // The third column ends at six seconds: levels at 104, 105 and 106.
     let column: Vec<f64> =
         map["sizes"][2].as_array().unwrap().iter().map(|size| size.as_f64().unwrap()).collect();
-    let there: Vec<usize> = (0..22).filter(|row| column[*row] > 0.0).collect();
-    assert_eq!(there, [5, 6, 7]);
+    let there: Vec<usize> = (0..21).filter(|row| column[*row] > 0.0).collect();
+    assert_eq!(there, [4, 5, 6]);
     assert_eq!(map["trades"].as_array().unwrap().len(), 20);
     let chart = place.get("/api/streams/feed/chart?symbol=A").json();
     assert_eq!(chart["time"].as_array().unwrap().len(), 20, "trades of packages");

@@ -83,7 +83,7 @@ impl Place {
 
     /// A stream `ticks` of symbols A and B: message `i` has the time `i` seconds and the price `i`.
     pub fn ticks(&self, name: &str, count: i64) -> Stream {
-        let schema = "message Tick { price: f64\n size: i32\n id: u64? }".parse().unwrap();
+        let schema = "message Tick { price: f64, size: i32, id: u64? }".parse().unwrap();
         let options = StreamOptions { durability: Durability::Async, ..StreamOptions::default() };
         let stream = self.server.database().create_stream(name, schema, options).unwrap();
         append(&stream, 0..count);

@@ -293,7 +293,12 @@ fn copy_options(tokens: &[(usize, Token<'_>)], words: &[String]) -> Result<CopyO
     };
     let mut index = 0;
     while let Some(word) = words.get(index) {
-        match word.as_str() {
+        // A format may be a text.
+        let named = match tokens[index].1 {
+            Token::Text(text) => text.to_ascii_lowercase(),
+            _ => word.clone(),
+        };
+        match named.as_str() {
             "with" | "(" | ")" | "," | "format" | "e" | "as" => {}
             "text" => format = CopyFormat::Text,
             "csv" => format = CopyFormat::Csv,
@@ -306,7 +311,7 @@ fn copy_options(tokens: &[(usize, Token<'_>)], words: &[String]) -> Result<CopyO
                 // AS and E before the text.
                 let at = (index + 1..tokens.len()).find(|at| !matches!(words[*at].as_str(), "as" | "e"));
                 let at = at.unwrap_or(index);
-                match word.as_str() {
+                match named.as_str() {
                     "delimiter" => delimiter = Some(byte(at)?),
                     "null" => null = Some(text(at)?),
                     _ => quote = byte(at)?,

@@ -28,7 +28,7 @@ async def main():
     async def take(data):
         chunks.append(data)
 
-    await connection.copy_from_query("SELECT symbol, size FROM ticks LIMIT 100", output=take)
+    await connection.copy_from_query("SELECT symbol, size FROM ticks LIMIT 100", output=take, format="csv")
     assert b"".join(chunks).count(b"\n") == 100
     try:
         await connection.fetch("SELECT * FROM nothing")

@@ -46,7 +46,7 @@ fn name_columns(query: &mut Query) {
     for (index, item) in select.projection.iter_mut().enumerate() {
         let (expr, name) = match item {
             SelectItem::UnnamedExpr(expr) => (expr.clone(), name_of(expr)),
-            SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+            SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), folded(alias)),
             _ => continue,
         };
         let is_new = taken.insert(name.clone());
@@ -58,8 +58,8 @@ fn name_columns(query: &mut Query) {
 /// The name that PostgreSQL gives a column.
 fn name_of(expr: &Expr) -> String {
     match expr {
-        Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |part| part.value.clone()),
+        Expr::Identifier(ident) => folded(ident),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, folded),
         Expr::Function(function) => last(&function.name).to_ascii_lowercase(),
         Expr::Cast { expr, data_type, .. } => match name_of(expr) {
             name if name == "?column?" => data_type.to_string().to_ascii_lowercase(),
@@ -71,12 +71,20 @@ fn name_of(expr: &Expr) -> String {
         Expr::Subquery(query) => match &*query.body {
             SetExpr::Select(select) => match select.projection.first() {
                 Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
-                Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
+                Some(SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
                 _ => "?column?".into(),
             },
             _ => "?column?".into(),
         },
         _ => "?column?".into(),
+    }
+}
+
+/// A name as PostgreSQL takes it: without quotes, in small letters.
+fn folded(ident: &Ident) -> String {
+    match ident.quote_style {
+        None => ident.value.to_lowercase(),
+        Some(_) => ident.value.clone(),
     }
 }
 
@@ -278,7 +286,7 @@ fn names_of(body: &SetExpr) -> Option<Vec<String>> {
             .iter()
             .map(|item| match item {
                 SelectItem::UnnamedExpr(expr) => Some(name_of(expr)),
-                SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+                SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
                 _ => None,
             })
             .collect(),

@@ -53,6 +53,9 @@ pub struct Config {
     /// Whether `tapedb server` encrypts [`http`](Self::http) with [`tls`](Self::tls). A [`Server`](crate::Server) alone does not support
     /// this, and refuses it.
     pub http_tls: bool,
+    /// Address for clients of PostgreSQL: `host:port` or `off`. `tapedb server` implements it; a [`Server`](crate::Server) alone does not,
+    /// and refuses it.
+    pub postgres: Endpoint,
     /// The users file; without it every client may do everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<PathBuf>,
@@ -180,6 +183,7 @@ impl Default for Config {
             http: Endpoint::loopback(HTTP_PORT),
             http_hosts: Vec::new(),
             http_tls: false,
+            postgres: Endpoint::OFF,
             users: None,
             audit_log: None,
             insecure_allow_anyone: false,
@@ -273,9 +277,16 @@ impl Config {
                 ));
             }
         }
-        if listen.address().is_none() && tls.is_some() {
+        if self.postgres.is_open() && users.is_none() && !self.insecure_allow_anyone {
+            return refuse(format!(
+                "listening on {} for clients of PostgreSQL without users would let every client read everything; set `users` to a file, \
+                 listen on 127.0.0.1, or set `insecure_allow_anyone`",
+                self.postgres
+            ));
+        }
+        if listen.address().is_none() && self.postgres.address().is_none() && tls.is_some() {
             return refuse(
-                "`tls` encrypts connections to `listen`, which is off; remove one of the two settings",
+                "`tls` encrypts connections to `listen` and `postgres`, which are off; remove `tls`, or set one of them",
             );
         }
         if self.http_tls && tls.is_none() {

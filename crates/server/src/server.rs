@@ -1,7 +1,7 @@
 //! The server: opens the database, accepts connections, starts a thread for each, and shuts all of them down in order.
 
 use crate::component::Component;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::connection::{Connection, SOCKET, WAKER, refusal_frame};
 use crate::face::ServerHandle;
 use crate::handshakes::HandshakePermit;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, fs};
-use tapedb_access::{AuditLog, Authenticator, ConfigError, Logins, random};
+use tapedb_access::{Access, AuditLog, Authenticator, ConfigError, Logins, random};
 use tapedb_engine::{Database, Error, QueryEngine};
 
 const TCP: Token = Token(10);
@@ -86,6 +86,10 @@ const COPIES_NOT_SUPPORTED: &str = "`copy_topics` is implemented by `tapedb serv
 /// Like the copies.
 const LINES_NOT_SUPPORTED: &str = "`ilp` is implemented by `tapedb server`; a server alone does not support the line protocol: remove the \
                                    setting, and start a `tapedb_ilp_load::LineServer` beside the server";
+
+/// Like the copies.
+const POSTGRES_NOT_SUPPORTED: &str = "`postgres` is implemented by `tapedb server`; a server alone does not support it: remove the setting, \
+                                      and start a `tapedb_gateway::Postgres` beside the server";
 
 /// Like the copies.
 const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
@@ -185,6 +189,9 @@ impl Server {
         if config.ilp.is_on() {
             return Err(ConfigError(LINES_NOT_SUPPORTED.into()).into());
         }
+        if config.postgres != Endpoint::OFF {
+            return Err(ConfigError(POSTGRES_NOT_SUPPORTED.into()).into());
+        }
         if config.keep_awake {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());
         }
@@ -202,7 +209,7 @@ impl Server {
         let (acceptor, stop) = Acceptor::new(&config, encryption)?;
         let addresses = acceptor.addresses(is_encrypted);
         db.announce(addresses.url().as_deref());
-        let state = Arc::new(ServerState::new(config, db, audit, logins, epoch, producers));
+        let state = Arc::new(ServerState::new(config, db, Arc::new(audit), logins, epoch, producers));
         let stop = Arc::new(stop);
         let accept = {
             let state = state.clone();
@@ -247,6 +254,16 @@ impl Server {
     /// What other protocols of this process use of the server. Let go of it before the database is opened again.
     pub fn handle(&self) -> ServerHandle {
         ServerHandle::new(self.state.clone())
+    }
+
+    /// The users, quotas and audit log of this server for another protocol: what is counted is counted together.
+    pub fn access(&self) -> Access {
+        Access {
+            authenticator: self.authenticator(),
+            quotas: self.state.quotas.clone(),
+            audit: self.state.audit.clone(),
+            limits: self.state.access,
+        }
     }
 
     /// Adds a component to the metrics and the health, until the server ends.

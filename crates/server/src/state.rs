@@ -27,9 +27,9 @@ pub(crate) struct ServerState {
     pub db: Database,
     pub metrics: Metrics,
     pub traffic: Arc<TrafficCounters>,
-    pub audit: AuditLog,
+    pub audit: Arc<AuditLog>,
     pub logins: Arc<Logins>,
-    pub quotas: Quotas,
+    pub quotas: Arc<Quotas>,
     /// Limits of users.
     pub access: AccessLimits,
     /// Random at each start: files and watches of another epoch do not exist any more.
@@ -86,7 +86,7 @@ impl ServerState {
     pub fn new(
         config: Config,
         db: Database,
-        audit: AuditLog,
+        audit: Arc<AuditLog>,
         logins: Arc<Logins>,
         epoch: u64,
         producers: ProducerIds,
@@ -100,7 +100,7 @@ impl ServerState {
             traffic: Arc::default(),
             audit,
             logins,
-            quotas: Quotas::default(),
+            quotas: Arc::default(),
             epoch,
             handshakes: Arc::default(),
             spinners: Spinners::new(),

@@ -8,6 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 use tapedb_access::ConfigError;
 
+impl Tls {
+    /// Encryption with certificate and key, which are read.
+    ///
+    /// # Errors
+    /// Files that cannot be read, are not PEM, or do not belong together.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, ConfigError> {
+        server_config(self)
+    }
+}
+
 /// Reads certificate and key.
 ///
 /// # Errors

@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     targets::importers::TARGET,
     targets::tables::TARGET,
     targets::wire::TARGET,
+    targets::pg_wire::TARGET,
     targets::kdb::TARGET,
     targets::ilp::TARGET,
     targets::arrow_ipc::TARGET,

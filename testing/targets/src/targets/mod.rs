@@ -16,6 +16,7 @@ pub mod kdb;
 pub mod log_file;
 pub mod log_recovery;
 pub mod parquet;
+pub mod pg_wire;
 pub mod row_layout;
 pub mod schema_text;
 pub mod segment_columns;

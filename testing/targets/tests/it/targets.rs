@@ -176,6 +176,11 @@ fn importers() {
 }
 
 #[test]
+fn pg_wire() {
+    fuzz("pg_wire", RUNS);
+}
+
+#[test]
 fn wire() {
     fuzz("wire", RUNS);
 }

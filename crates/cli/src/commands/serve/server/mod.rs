@@ -1,5 +1,7 @@
 //! `tapedb server`: serve a database to clients.
 
+#[cfg(feature = "gateway")]
+mod postgres;
 mod status;
 #[cfg(feature = "web")]
 mod web;
@@ -66,6 +68,9 @@ pub struct Args {
     /// Encrypt --http too, with the certificate.
     #[arg(long, env = "TAPEDB_SERVER_HTTP_TLS")]
     http_tls: bool,
+    /// Address for clients of PostgreSQL, such as psql: 127.0.0.1:5432; off by default. They read with SQL (docs/GATEWAYS.md).
+    #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_POSTGRES")]
+    postgres: Option<Endpoint>,
 
     /// File with the users; see `tapedb user`. Without it, every client has all rights.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_USERS")]
@@ -180,6 +185,8 @@ struct Ready {
     http: Option<String>,
     ilp: Option<String>,
     ilp_tcp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    postgres: Option<String>,
 }
 
 /// Serves until a signal arrives, or shows the status of a server.
@@ -205,6 +212,8 @@ pub struct Serving {
     views: tapedb_query::Views,
     #[cfg(feature = "web")]
     web: Option<tapedb_web::Web>,
+    #[cfg(feature = "gateway")]
+    postgres: Option<tapedb_gateway::Postgres>,
     grace: Duration,
     reload: Arc<AtomicBool>,
     _awake: Option<Awake>,
@@ -237,6 +246,10 @@ impl Serving {
         tracing::info!(connections = self.server.connections(), "shutting down");
         #[cfg(feature = "web")]
         self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
+        #[cfg(feature = "gateway")]
+        if let Some(postgres) = self.postgres {
+            postgres.shutdown(self.grace);
+        }
         // The server holds it too, for its metrics.
         if let Some(lines) = &self.lines {
             lines.stop();
@@ -270,12 +283,18 @@ impl Args {
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
-        // The command handles topics, the line protocol and processors, not the server.
+        // The command handles topics, other protocols and processors, not the server.
         let (copy_topics, ilp) = (Vec::new(), LineProtocol::default());
-        let mut serving = Config { copy_topics, ilp, keep_awake: false, ..config.clone() };
+        let postgres = Endpoint::OFF;
+        let mut serving = Config { copy_topics, ilp, postgres, keep_awake: false, ..config.clone() };
         if cfg!(feature = "web") {
             // The pages are among those of the console.
             (serving.http, serving.http_tls) = (Endpoint::OFF, false);
+        }
+        if cfg!(not(feature = "gateway")) && config.postgres != Endpoint::OFF {
+            return Err(Failure::usage(
+                "this build has no clients of PostgreSQL; remove `postgres`, or build it with the feature `gateway`",
+            ));
         }
         let started = match db {
             None => Server::start(serving),
@@ -286,12 +305,19 @@ impl Args {
             error => Failure::new(error.to_string()),
         })?;
         #[cfg(feature = "sql")]
+        let queries = queries(config, server.database())?;
+        #[cfg(feature = "sql")]
         let views = {
-            let queries = queries(config, server.database())?;
             server.serve_queries(queries.clone());
             let failed = |view: &str, error: &tapedb_query::Error| tracing::error!(view, %error, "cannot keep a view up to date");
             queries.maintain_views(failed).map_err(|error| Failure::new(error.to_string()))?
         };
+        #[cfg(feature = "gateway")]
+        let postgres = postgres::start(config, &server, &queries)?;
+        #[cfg(feature = "gateway")]
+        let postgres_address = postgres.as_ref().map(tapedb_gateway::Postgres::address);
+        #[cfg(not(feature = "gateway"))]
+        let postgres_address = None;
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
         let lines = Lines::start(config, server.database(), server.authenticator())?;
@@ -312,7 +338,7 @@ impl Args {
         #[cfg(not(feature = "web"))]
         let addresses = server.addresses();
         let line_addresses = lines.as_ref().map(|lines| lines.addresses()).unwrap_or_default();
-        print_addresses(config, addresses, line_addresses, ui)?;
+        print_addresses(config, addresses, line_addresses, postgres_address, ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
         Ok(Serving {
             server,
@@ -322,6 +348,8 @@ impl Args {
             views,
             #[cfg(feature = "web")]
             web,
+            #[cfg(feature = "gateway")]
+            postgres,
             grace,
             reload,
             _awake: awake,
@@ -350,6 +378,7 @@ impl Args {
         if !self.http_host.is_empty() {
             config.http_hosts.clone_from(&self.http_host);
         }
+        config.postgres = self.postgres.unwrap_or(config.postgres);
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
@@ -402,6 +431,7 @@ fn print_addresses(
     config: &Config,
     addresses: &Addresses,
     lines: LineAddresses,
+    postgres: Option<std::net::SocketAddr>,
     ui: &Ui,
 ) -> Result<(), Failure> {
     let Addresses { tcp, is_encrypted, unix, http } = addresses;
@@ -414,6 +444,7 @@ fn print_addresses(
             http: text(http),
             ilp: text(&lines.http),
             ilp_tcp: text(&lines.tcp),
+            postgres: text(&postgres),
         };
         return ui.print_json(&ready);
     }
@@ -436,6 +467,9 @@ fn print_addresses(
     }
     if let Some(address) = lines.tcp {
         text.push_str(&format!("  {address}, for the line protocol over TCP\n"));
+    }
+    if let Some(address) = postgres {
+        text.push_str(&format!("  postgresql://{address}/tapedb\n"));
     }
     if config.users.is_none() {
         text.push_str("  no users: every client has all rights (see `tapedb user`)\n");

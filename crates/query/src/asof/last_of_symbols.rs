@@ -42,6 +42,8 @@ pub(super) struct LastOfSymbols {
     numbers: Vec<u32>,
     /// No row before this time is left to be read of the right side.
     reached: i64,
+    /// Batches that were held when rows were dropped last.
+    needed: usize,
     is_right_over: bool,
     memory: MemoryReservation,
 }
@@ -101,6 +103,7 @@ impl LastOfSymbols {
             symbols: Vec::new(),
             numbers: Vec::new(),
             reached: i64::MIN,
+            needed: 0,
             is_right_over: false,
             memory,
         }
@@ -155,7 +158,7 @@ impl LastOfSymbols {
     }
 
     fn has_room(&self) -> bool {
-        self.held.len() <= HELD + self.keys.len() / KEYS_OF_BATCH
+        self.held.len() <= self.needed + HELD + self.keys.len() / KEYS_OF_BATCH
     }
 
     /// Reads a batch of the right side.
@@ -237,6 +240,8 @@ impl LastOfSymbols {
         let mut is_needed = is_needed.into_iter();
         self.held.retain(|_| is_needed.next() == Some(true));
         self.held.insert(COPIED, copied);
+        // There is room for more, however many overlap: otherwise nothing would be read any more.
+        self.needed = self.held.len();
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
         self.memory.try_resize(bytes + self.keys.bytes() + self.symbols.len() * size_of::<Symbol>())?;
         Ok(())

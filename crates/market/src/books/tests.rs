@@ -236,7 +236,8 @@ fn changes_that_are_looked_up_together_are_applied_one_by_one() {
     let changes: Vec<(u32, Timestamp, Order)> = (0..5_000)
         .map(|time| {
             let number = numbers.next_u64();
-            let action = if number % 3 == 0 { OrderAction::Add } else { actions[(number >> 8) as usize % 4] };
+            let action =
+                if number.is_multiple_of(3) { OrderAction::Add } else { actions[(number >> 8) as usize % 4] };
             let change = order(action, 1 + (number >> 16) % 200, "5", "3");
             let previous_order_id = (action == OrderAction::Replace).then_some(1 + (number >> 32) % 200);
             ((number >> 48) as u32 % 3, Timestamp(time), Order { previous_order_id, ..change })

@@ -455,7 +455,9 @@ fn columns_that_lie_are_refused_as_a_whole() {
             &format!("{} tags, {} alternatives", tags.len(), alternatives.len()),
         );
     }
-    let uneven: [&[InputColumn<'_>]; 2] = [&shorter, &z];
+    // The last row is of the second one.
+    let shorter_z = [InputColumn::new("z", &other[1..])];
+    let uneven: [&[InputColumn<'_>]; 2] = [&leg, &shorter_z];
     let union = FieldValues::Union { tags: &tags, alternatives: &uneven };
     refused(package(legs, union, some), "a member of fewer rows");
     // Items that take no memory of the program: four thousand million of them in a message, in a list or in lists in it, and in all messages.

@@ -96,11 +96,14 @@ pub fn startup(bytes: &[u8]) -> Result<Option<(Startup<'_>, usize)>, Malformed> 
     Ok(Some((startup, length)))
 }
 
+/// A message's kind, its body, and the bytes of its frame.
+pub type Frame<'a> = (u8, &'a [u8], usize);
+
 /// The kind and the body of a message at the beginning of bytes, and its length; `None`: more bytes are needed.
 ///
 /// # Errors
 /// When its length is negative, or above the limit.
-pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<(u8, &[u8], usize)>, Malformed> {
+pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, Malformed> {
     let (Some(kind), Some(length)) = (bytes.first(), bytes.get(1..).and_then(|rest| rest.first_chunk::<4>()))
     else {
         return Ok(None);

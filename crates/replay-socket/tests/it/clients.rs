@@ -32,7 +32,7 @@ fn requests_that_cannot_be_served_get_a_reason() {
             "no data type \"candles\"",
         ),
     ] {
-        let (messages, end) = served.get(path, &[]).ok().expect("an open connection").rest();
+        let (messages, end) = served.get(path, &[]).expect("an open connection").rest();
         let end = end.expect("a close frame");
         assert!(
             messages.is_empty() && u16::from(end.code) == 1011 && end.reason.starts_with(reason),

@@ -23,7 +23,7 @@ fn trades_and_book_changes_are_those_of_tardis_machine() {
         exchange: code("BINUSDM"),
         ..Trade::default()
     };
-    let old = Trade { condition: code("HISTORY"), ..sold.clone() };
+    let old = Trade { condition: code("HISTORY"), ..sold };
     let package = Package {
         source_time: Some(at(-2)),
         match_time: Some(at(-3)),

@@ -164,9 +164,9 @@ impl RowWriter {
                 let milliseconds = self.began.elapsed().as_millis();
                 let (rows, is_truncated) = (self.rows, self.is_truncated);
                 // A vector takes every write.
-                let _ = write!(
+                let _ = writeln!(
                     out,
-                    "],\"count\":{rows},\"truncated\":{is_truncated},\"milliseconds\":{milliseconds}}}\n"
+                    "],\"count\":{rows},\"truncated\":{is_truncated},\"milliseconds\":{milliseconds}}}"
                 );
             }
             (Format::Csv | Format::Jsonl, _) => {}

@@ -2,7 +2,7 @@
 
 use crate::Target;
 use crate::sample::SplitMix64;
-use tapedb_pg_wire::{Message, Startup, frame, message, startup};
+use tapedb_pg_wire::{Message, frame, message, startup};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "pg_wire", run, seed };
@@ -61,6 +61,7 @@ fn seed(number: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tapedb_pg_wire::Startup;
 
     #[test]
     fn seeds_are_right() {

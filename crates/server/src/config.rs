@@ -284,9 +284,10 @@ impl Config {
                 self.postgres
             ));
         }
-        if listen.address().is_none() && self.postgres.address().is_none() && tls.is_some() {
+        if listen.address().is_none() && self.postgres.address().is_none() && !self.http_tls && tls.is_some()
+        {
             return refuse(
-                "`tls` encrypts connections to `listen` and `postgres`, which are off; remove `tls`, or set one of them",
+                "`tls` encrypts connections to `listen`, `postgres` and, with `http_tls`, `http`, which are off; remove `tls`, or set one of them",
             );
         }
         if self.http_tls && tls.is_none() {
@@ -537,7 +538,7 @@ mod tests {
             ("listen = 'off'", "no client could connect"),
             (
                 "listen = 'off'\nunix_socket = 'x'\n[tls]\ncertificate = 'c'\nkey = 'k'",
-                "remove one of the two settings",
+                "remove `tls`, or set one of them",
             ),
             ("listen = 'nowhere'", "host:port"),
             ("[limits]\nconnections_max = 0", "limits.connections_max is 0; set 1 or more"),

@@ -16,6 +16,7 @@ mod options;
 mod pages;
 mod params;
 mod rows;
+mod running;
 mod session;
 mod state;
 mod timed;

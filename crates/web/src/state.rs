@@ -1,8 +1,8 @@
 //! What all requests share.
 
-use crate::api::query::RunningQueries;
 use crate::api::rates::Rates;
 use crate::options::WebOptions;
+use crate::running::RunningQueries;
 use crate::session::Sessions;
 use crate::work::Workers;
 use std::net::SocketAddr;

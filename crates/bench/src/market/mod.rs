@@ -8,6 +8,7 @@ mod numbers;
 mod replay;
 mod socket;
 mod source;
+mod tally;
 
 use crate::report::Report;
 use crate::storage::Scratch;

@@ -1,6 +1,7 @@
 //! Replays: messages a second at full speed into a topic, and how late messages are at the speed at which they happened.
 
 use super::numbers::Numbers;
+use super::tally::Tally;
 use super::{Args, socket};
 use crate::pool::feed_pool;
 use crate::report::Report;
@@ -27,49 +28,10 @@ pub struct Inputs {
 }
 
 /// A stream, and what a replay of it must deliver.
-pub(super) struct Input {
-    pub(super) stream: Stream,
+struct Input {
+    stream: Stream,
     hash: u64,
     tally: Tally,
-}
-
-/// Number of messages, and a hash over them in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Tally {
-    pub(super) messages: u64,
-    hash: u64,
-}
-
-impl Tally {
-    #[inline]
-    fn add(&mut self, time: Timestamp, symbol: &str, body: &[u8]) {
-        self.messages += 1;
-        self.add_word(time.nanos() as u64);
-        self.add_bytes(symbol.as_bytes());
-        self.add_bytes(body);
-    }
-
-    /// A message that is one text.
-    #[inline]
-    pub(super) fn add_text(&mut self, text: &[u8]) {
-        self.messages += 1;
-        self.add_bytes(text);
-    }
-
-    #[inline]
-    fn add_bytes(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.add_word(u64::from_le_bytes(*word)));
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        last[7] = rest.len() as u8;
-        self.add_word(u64::from_le_bytes(last));
-    }
-
-    #[inline]
-    fn add_word(&mut self, word: u64) {
-        self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
 }
 
 /// Loads the streams.
@@ -98,7 +60,7 @@ pub fn inputs(args: &Args, scratch: &Scratch) -> Result<Inputs, Failure> {
         }
         Timestamp(now)
     })?;
-    Ok(Inputs { texts: socket::expected(&full)?, full, paced })
+    Ok(Inputs { texts: socket::expected(&full.stream)?, full, paced })
 }
 
 impl Input {
@@ -120,7 +82,7 @@ pub fn measure(inputs: &Inputs, db: &Database, report: &mut Report, ui: &Ui) -> 
     let (seconds, _) = replay("market.replay.topic", &inputs.full, db, Speed::Max)?;
     let rate = inputs.full.tally.messages as f64 / seconds;
     report.add("market.replay.topic", "rate", "messages/s", rate);
-    socket::measure(&inputs.full, inputs.texts, db, report, ui)?;
+    socket::measure(&inputs.full.stream, inputs.texts, db, report, ui)?;
     ui.check_interrupt()?;
     const CASE: &str = "market.replay.error";
     let (_, replayed) = replay(CASE, &inputs.paced, db, Speed::Times(1.0))?;

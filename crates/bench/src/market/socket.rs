@@ -1,11 +1,11 @@
 //! Replays to a WebSocket client at full speed: messages a second until the client has the last one.
 
-use super::replay::{Input, Tally};
+use super::tally::Tally;
 use crate::report::Report;
 use std::fmt::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
-use tapedb_engine::Database;
+use tapedb_engine::{Database, Stream};
 use tapedb_market::{Aggressor, BookAction, Entry, Package, PackageKind, Side, Trade};
 use tapedb_replay_socket::{ReplayServer, ServerOptions};
 use tapedb_schema::{Decimal64, Timestamp};
@@ -15,9 +15,9 @@ use tungstenite::{Message, client};
 const CASE: &str = "market.replay.websocket";
 
 /// Number of messages that a client must receive, and a hash over their texts.
-pub fn expected(input: &Input) -> Result<Tally, Failure> {
+pub fn expected(stream: &Stream) -> Result<Tally, Failure> {
     let (mut tally, mut text, mut package) = (Tally::default(), String::new(), Package::default());
-    let mut cursor = input.stream.cursor().open()?;
+    let mut cursor = stream.cursor().open()?;
     while let Some(message) = cursor.next()? {
         message.decode_into(&mut package)?;
         let (symbol, time) = (message.symbol(), message.time());
@@ -25,12 +25,12 @@ pub fn expected(input: &Input) -> Result<Tally, Failure> {
         for entry in &package.entries {
             if let Entry::Trade(trade) = entry {
                 text.clear();
-                write_trade(&mut text, (input.stream.name(), symbol), trade, &package, time);
+                write_trade(&mut text, (stream.name(), symbol), trade, &package, time);
                 take(&text);
             }
         }
         text.clear();
-        if write_book_change(&mut text, (input.stream.name(), symbol), &package, time) {
+        if write_book_change(&mut text, (stream.name(), symbol), &package, time) {
             take(&text);
         }
     }
@@ -39,7 +39,7 @@ pub fn expected(input: &Input) -> Result<Tally, Failure> {
 
 /// Replays once to a client, which counts and hashes what it receives.
 pub fn measure(
-    input: &Input,
+    stream: &Stream,
     expected: Tally,
     db: &Database,
     report: &mut Report,
@@ -48,10 +48,10 @@ pub fn measure(
     ui.check_interrupt()?;
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{CASE}: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
-    let streams = vec![input.stream.clone()];
+    let streams = vec![stream.clone()];
     let server = ReplayServer::start(db, streams, listener, ServerOptions::default())
         .map_err(|error| failed(&error))?;
-    let name = input.stream.name();
+    let name = stream.name();
     let options =
         format!("%7B%22exchange%22:%22{name}%22,%22dataTypes%22:%5B%22trade%22,%22book_change%22%5D%7D");
     let address = server.address();

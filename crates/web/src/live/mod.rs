@@ -8,11 +8,13 @@ mod book;
 mod channel;
 mod play;
 mod rows;
+mod subscribe;
 mod tail;
 
 use crate::caller::Caller;
 use crate::failure::Failure;
-use crate::live::channel::{Channel, Subscribe};
+use crate::live::channel::Channel;
+use crate::live::subscribe::Subscribe;
 use crate::state::{Shared, closed};
 use crate::value::write_text;
 use axum::extract::State;

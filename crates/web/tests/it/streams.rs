@@ -70,7 +70,7 @@ fn messages_come_in_pages() {
     }
     let range = "/api/streams/ticks/messages?from=1970-01-01T00:00:05Z&to=7000000000";
     assert_eq!(place.get(range).json()["messages"].as_array().unwrap().len(), 2);
-    assert_eq!(place.get("/api/streams/ticks/messages?types=Tock").status, 404);
+    assert_eq!(place.get("/api/streams/ticks/messages?types=Tock").status, 400);
     assert_eq!(place.get("/api/streams/ticks/messages?position=x").status, 400);
 }
 
@@ -99,6 +99,9 @@ fn charts_show_values_or_pixels() {
     assert_eq!((&chart["min"][0], &chart["max"][99]), (&json!(0.0), &json!(9998.0)));
     assert_eq!(place.get("/api/streams/ticks/chart?symbol=Z").status, 404);
     assert_eq!(place.get("/api/streams/ticks/chart?symbol=A&field=colour").status, 400);
-    assert_eq!(place.get("/api/streams/ticks/chart?symbol=A&field=id").json()["last"][0], json!(98.0));
+    assert_eq!(
+        place.get("/api/streams/ticks/chart?symbol=A&field=id&pixels=100").json()["last"][0],
+        json!(98.0)
+    );
     assert_eq!(place.get("/api/streams/ticks/book?symbol=A").status, 400, "it has no books");
 }

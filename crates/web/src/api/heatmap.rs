@@ -142,24 +142,38 @@ fn keep_largest(trades: &mut Vec<FoundTrade>) {
     }
 }
 
-/// Rows of equal height between the lowest and the highest price that is shown.
+/// Rows of equal height, at about as many round prices as are wanted, over the prices that are shown.
 struct Grid {
     low: f64,
     step: f64,
+    /// Digits behind the point of a row's price.
+    digits: usize,
     rows: usize,
 }
 
 impl Grid {
     fn new(extent: Option<(f64, f64)>, rows: usize) -> Self {
-        let Some((low, high)) = extent else { return Self { low: 0.0, step: 0.0, rows: 0 } };
-        let step = (high - low) / (rows.max(2) - 1) as f64;
-        let rows = if step > 0.0 { rows } else { 1 };
-        Self { low, step, rows }
+        let Some((low, high)) = extent else { return Self { low: 0.0, step: 0.0, digits: 0, rows: 0 } };
+        let least = (high - low) / (rows.max(2) - 1) as f64;
+        if least <= 0.0 {
+            return Self { low, step: 0.0, digits: 0, rows: 1 };
+        }
+        let power = least.log10().floor();
+        let round =
+            [1.0, 2.0, 5.0].into_iter().find(|round| round * 10f64.powf(power) >= least * (1.0 - 1e-9));
+        let (round, power) = round.map_or((1.0, power + 1.0), |round| (round, power));
+        let step = round * 10f64.powf(power);
+        let low = (low / step + 1e-6).floor() * step;
+        let rows = ((high - low) / step + 1e-6).floor() as usize + 1;
+        Self { low, step, digits: (-power).clamp(0.0, 16.0) as usize, rows }
     }
 
     /// The lowest price of each row.
     fn prices(&self) -> Vec<String> {
-        (0..self.rows).map(|row| Decimal64::from_f64(self.low + self.step * row as f64).to_string()).collect()
+        if self.step == 0.0 {
+            return (0..self.rows).map(|_| Decimal64::from_f64(self.low).to_string()).collect();
+        }
+        (0..self.rows).map(|row| format!("{:.*}", self.digits, self.low + self.step * row as f64)).collect()
     }
 
     /// The sizes of each row.
@@ -191,6 +205,10 @@ mod tests {
             grid.column(&vec![(10.0, 1.0), (10.5, 2.0), (12.0, 4.0), (13.0, 8.0), (9.0, 8.0)]),
             [3.0, 0.0, 4.0]
         );
+        let grid = Grid::new(Some((4184.25, 4267.5)), 80);
+        assert_eq!((&*grid.prices()[0], &*grid.prices()[1], grid.rows), ("4184", "4186", 42), "round prices");
+        assert_eq!(Grid::new(Some((0.00123, 0.00186)), 80).prices()[..2], ["0.00123", "0.00124"]);
+        assert_eq!(Grid::new(Some((5.0, 5.0)), 3).prices(), ["5"]);
         assert_eq!(Grid::new(Some((5.0, 5.0)), 3).column(&vec![(5.0, 1.0)]), [1.0]);
         assert!(Grid::new(None, 3).column(&vec![(5.0, 1.0)]).is_empty());
     }

@@ -225,6 +225,9 @@ impl FromStr for AnyFormat {
         if text == "csv" {
             return Ok(Self::Table);
         }
+        if text == "arrow" {
+            return Err("streams of Arrow are loaded: tapedb load STREAM FILE --format arrow".into());
+        }
         let names = || kdb.map(|format| format.name()).join(", ");
         let parquet = if cfg!(feature = "parquet") { ", csv, parquet" } else { ", csv" };
         text.parse()

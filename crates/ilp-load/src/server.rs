@@ -88,7 +88,7 @@ impl LineServer {
         self.acceptors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops: requests that have begun are finished, within [`GRACE`]. No request is answered afterwards.
+    /// Stops: requests that have begun are finished, within five seconds. No request is answered afterwards.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         for address in [self.addresses.http, self.addresses.tcp].into_iter().flatten() {

@@ -5,6 +5,9 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
+/// With less, the next log file may not fit.
+const DISK_FREE_LEAST: u64 = 1 << 20;
+
 /// Units per second of processor time on Linux, independent of the kernel's clock.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -90,6 +93,16 @@ fn open_files_max(limits: &str) -> Option<u64> {
     number_of(limits, "Max open files")
 }
 
+/// What is wrong with the disk of a database, if it is nearly full: appends fail soon, or have begun to.
+pub(crate) fn disk_problem(database: &Path) -> Option<String> {
+    disk(database).and_then(nearly_full)
+}
+
+fn nearly_full((free, total): (u64, u64)) -> Option<String> {
+    (free < DISK_FREE_LEAST)
+        .then(|| format!("{free} bytes are free, of {total}: appends fail when the disk is full; free space"))
+}
+
 #[cfg(unix)]
 fn disk(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::statvfs(path).ok()?;
@@ -116,6 +129,12 @@ mod tests {
         );
         assert_eq!(open_files_max("Max open files   unlimited  unlimited files\n"), None);
         assert_eq!((cpu_seconds(""), number_of("", "x")), (None, None));
+    }
+
+    #[test]
+    fn a_nearly_full_disk_is_a_problem() {
+        assert_eq!(nearly_full((DISK_FREE_LEAST, 1 << 40)), None);
+        assert!(nearly_full((4096, 1 << 40)).is_some_and(|why| why.starts_with("4096 bytes are free")));
     }
 
     #[cfg(target_os = "linux")]

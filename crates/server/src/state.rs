@@ -6,6 +6,7 @@ use crate::handle::ConnectionHandle;
 use crate::handshakes::Handshakes;
 use crate::log_limit::{FailureKind, LogLimit};
 use crate::metrics::Metrics;
+use crate::process::disk_problem;
 use crate::producers::ProducerIds;
 use crate::rewrites::RewriteNumbers;
 use crate::send_buffer::SendBuffer;
@@ -202,10 +203,11 @@ impl ServerState {
         self.open().values().cloned().collect()
     }
 
-    /// Problems of maintenance, by stream, and of components.
+    /// Problems of maintenance, by stream, of components, and of the disk.
     pub fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
         let mut problems = self.maintenance_failures()?;
         problems.extend(self.component_problems());
+        problems.extend(disk_problem(&self.config.database).map(|why| ("disk".to_string(), why)));
         Ok(problems)
     }
 

@@ -3,6 +3,7 @@
 use crate::remote::floor::Floor;
 use crate::remote::jobs::{Follow, Load, Read, Serve};
 use crate::remote::latency::{Idle, Listen, Pace};
+use crate::scale::{Crowd, Feeder};
 use crate::tick::roles::Process;
 use crate::topic::killed::Subscribe;
 use crate::worker::Job;
@@ -22,6 +23,8 @@ pub fn run(text: &str, ui: &Ui) -> Result<(), Failure> {
         Idle::NAME => run_as::<Idle>,
         Listen::NAME => run_as::<Listen>,
         Floor::NAME => run_as::<Floor>,
+        Crowd::NAME => run_as::<Crowd>,
+        Feeder::NAME => run_as::<Feeder>,
         Process::NAME => run_as::<Process>,
         Subscribe::NAME => run_as::<Subscribe>,
         _ => return Err(refused(format!("{name:?} is not known"))),

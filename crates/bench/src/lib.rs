@@ -13,6 +13,7 @@ mod market;
 mod pool;
 mod remote;
 mod report;
+mod scale;
 mod series;
 #[cfg(feature = "sql")]
 mod sql;
@@ -47,6 +48,7 @@ enum Bench {
     Read(remote::read::Args),
     Live(remote::live::Args),
     Latency(remote::latency::Args),
+    Scale(scale::Args),
     Tick(tick::Args),
     Topic(topic::Args),
     /// A worker process of a benchmark
@@ -106,6 +108,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Read(args) => remote::read::run(&args, ui)?,
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,
+        Bench::Scale(args) => scale::run(&args, ui)?,
         Bench::Tick(args) => tick::run(&args, ui)?,
         Bench::Topic(args) => topic::run(&args, ui)?,
         // Handled above: a worker reports to the process that started it.

@@ -8,11 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tapedb_client::Client;
 use tapedb_engine::{Cursor, Database};
-use tapedb_server::{Config, Endpoint, Server};
+use tapedb_server::{Config, Endpoint, Limits, Server};
 use tapedb_terminal::{Failure, Ui};
 
 /// A consumer fails after this time without a message.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// The most connections of a server: a process of a benchmark may open thousands.
+const CONNECTIONS_MAX: usize = 20_000;
 
 /// Serves a database until its input ends.
 #[derive(Debug, Serialize, Deserialize)]
@@ -107,6 +110,13 @@ impl Job for Serve {
             unix_socket: Some(socket.clone()),
             http: Endpoint::OFF,
             spin_us,
+            limits: Limits {
+                connections_max: CONNECTIONS_MAX,
+                connections_per_user_max: CONNECTIONS_MAX,
+                handshakes_max: CONNECTIONS_MAX,
+                handshakes_per_address_max: CONNECTIONS_MAX,
+                ..Limits::default()
+            },
             ..Config::default()
         };
         let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;

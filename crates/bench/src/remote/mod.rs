@@ -11,7 +11,6 @@ pub mod read;
 mod serving;
 mod transport;
 
-#[cfg(feature = "sql")]
-pub use percentiles::{histogram, wait_until};
+pub use percentiles::{Latencies, add_one, histogram, latencies, wait_until};
 pub use serving::{Serving, socket_of};
 pub use transport::Transport;

@@ -2,6 +2,7 @@
 //!
 //! Contains no command: `cli` and `bench` depend on it.
 
+mod apart;
 pub mod awake;
 mod failure;
 pub mod location;
@@ -9,5 +10,6 @@ pub mod quantity;
 pub mod signals;
 pub mod ui;
 
+pub use apart::{Apart, Done};
 pub use failure::Failure;
 pub use ui::Ui;

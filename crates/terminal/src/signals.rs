@@ -51,6 +51,17 @@ impl Signals {
             .map_err(|error| Failure::new(format!("cannot listen for Ctrl-C: {error}; try again")))
     }
 
+    /// Signals of a command that another part of the process runs and may interrupt: those of the process do not reach it.
+    ///
+    /// # Errors
+    /// When the system has no file left.
+    pub fn apart(interrupted: Arc<AtomicBool>) -> Result<Self, Failure> {
+        let pair = UnixStream::pair()
+            .map_err(|error| Failure::new(format!("cannot run a command: {error}; try again")))?;
+        let (ends_process, code) = (Arc::default(), Arc::default());
+        Ok(Self { interrupted, code, ends_process, immediate: Vec::new(), pipe: pair.0 })
+    }
+
     fn try_listen() -> io::Result<Self> {
         let (interrupted, ends_process) = (interrupted(), Arc::new(AtomicBool::new(false)));
         let (code, mut immediate) = (Arc::new(AtomicUsize::new(0)), Vec::new());

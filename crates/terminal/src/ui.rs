@@ -1,10 +1,12 @@
 //! Output for people and programs: lines, tables, progress.
 
 use crate::Failure;
+use crate::apart::Apart;
 use crate::signals::Signals;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,13 +35,29 @@ pub struct Ui {
     /// Whether standard error is a terminal.
     is_terminal: bool,
     signals: Signals,
+    /// Where the output goes, instead of the standard streams.
+    apart: Option<Arc<Apart>>,
 }
 
 impl Ui {
     /// Prepares for one command. The first Ctrl-C (or SIGTERM) asks the command to stop, the second ends the process at once.
     pub fn new(json: bool) -> Result<Self, Failure> {
         JSON.store(json, Ordering::Relaxed);
-        Ok(Self { json, is_terminal: io::stderr().is_terminal(), signals: Signals::listen()? })
+        Ok(Self { json, is_terminal: io::stderr().is_terminal(), signals: Signals::listen()?, apart: None })
+    }
+
+    /// Prepares for a command that a part of this process runs: it prints there, and is interrupted from there.
+    ///
+    /// # Errors
+    /// When the system has no file left.
+    pub fn apart(apart: Arc<Apart>) -> Result<Self, Failure> {
+        let signals = Signals::apart(apart.interrupted.clone())?;
+        Ok(Self { json: false, is_terminal: false, signals, apart: Some(apart) })
+    }
+
+    /// Whether a part of this process runs the command: [`Ui::apart`].
+    pub fn is_apart(&self) -> bool {
+        self.apart.is_some()
     }
 
     /// Whether the output is JSON.
@@ -76,11 +94,17 @@ impl Ui {
 
     /// Prints a warning on standard error.
     pub fn warn(&self, what: &str) {
+        if let Some(apart) = &self.apart {
+            return apart.print(&format!("warning: {what}\n"));
+        }
         print_error(self.json, &format!("warning: {what}"), json!({ "warning": what }));
     }
 
     /// Prints a note on standard error, unless the output is JSON.
     pub fn note(&self, what: &str) {
+        if let Some(apart) = &self.apart {
+            return apart.print(&format!("{what}\n"));
+        }
         if !self.json {
             eprintln!("{what}");
         }
@@ -88,6 +112,10 @@ impl Ui {
 
     /// Prints text on standard output, unchanged.
     pub fn print(&self, text: &str) -> Result<(), Failure> {
+        if let Some(apart) = &self.apart {
+            apart.print(text);
+            return Ok(());
+        }
         io::stdout().lock().write_all(text.as_bytes()).map_err(Failure::output)
     }
 
@@ -103,7 +131,10 @@ impl Ui {
     pub fn progress(&self, what: &str, total: u64) -> Progress {
         let shown = self.is_terminal && !self.json;
         let start = Instant::now();
-        Progress { what: what.into(), total, shown, start, drawn: start }
+        if let Some(apart) = &self.apart {
+            apart.begin(total);
+        }
+        Progress { what: what.into(), total, shown, start, drawn: start, apart: self.apart.clone() }
     }
 }
 
@@ -115,11 +146,15 @@ pub struct Progress {
     shown: bool,
     start: Instant,
     drawn: Instant,
+    apart: Option<Arc<Apart>>,
 }
 
 impl Progress {
     /// Updates the line if its interval has passed: `done` of the total, and the number of messages.
     pub fn update(&mut self, done: u64, messages: u64) {
+        if let Some(apart) = &self.apart {
+            return apart.update(done, messages);
+        }
         if !self.shown || self.drawn.elapsed() < PROGRESS_INTERVAL {
             return;
         }

@@ -24,10 +24,11 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
+.PHONY: demo demo-serve package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
+	@echo "make demo-serve  build, and open the console on generated data that moves: http://127.0.0.1:7848 (Ctrl-C ends it)"
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
 	@echo "make test        all tests but those of Python, formatting, lints, documentation; lists the tests that were skipped"
@@ -54,6 +55,10 @@ help:
 # Without what the demo does not show, and not linked as a whole: most of the time would go into that.
 demo:
 	$(CARGO) run --profile demo --no-default-features -p tapedb-cli -- demo
+
+# The same with the console, and without SQL, which would take longer to compile than all the rest.
+demo-serve:
+	$(CARGO) run --profile demo --no-default-features --features tapedb-cli/web -p tapedb-cli -- demo --serve
 
 package:
 	packaging/package

@@ -263,6 +263,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
   const cancelled = new Set<string>();
   let loggedIn = false;
   let connections = Array.from({ length: 14 }, (_, index) => index + 101);
+  let imports: Record<string, unknown>[] = [];
   let users = [
     { name: 'admin', rights: [{ streams: '*', may: ['read', 'write', 'create', 'admin'] }] },
     { name: 'feed-handler', rights: [{ streams: 'feed*', may: ['read', 'write'] }] },
@@ -309,10 +310,10 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     appended: { batches: second, messages: 4_000_000_000 + Math.round(second * 812_000 + 60_000 * Math.sin(second / 2)), bytes: 1 },
     delivered: { batches: second, messages: 9_000_000_000 + Math.round(second * 2_410_000 + 200_000 * Math.sin(second)), bytes: 1 },
     append: {
-      async: { count: 4_120_331, p50_seconds: 0.000_021, p99_seconds: 0.000_094, p999_seconds: 0.000_81 },
-      sync: { count: 21_033, p50_seconds: 0.0021, p99_seconds: 0.0064, p999_seconds: 0.019 },
+      async: { count: 4_120_331, p50_seconds: 0.000_021, p99_seconds: 0.000_094, p999_seconds: 0.000_81, ranges: [[1e-5, 20_331], [2.5e-5, 2_900_000], [5e-5, 1_000_000], [1e-4, 180_000], [2.5e-4, 15_000], [1e-3, 4_800], [2.5e-3, 200]] },
+      sync: { count: 21_033, p50_seconds: 0.0021, p99_seconds: 0.0064, p999_seconds: 0.019, ranges: [[1e-3, 900], [2.5e-3, 14_000], [5e-3, 5_600], [1e-2, 500], [2.5e-2, 33]] },
     },
-    delivery: { count: 9_120_331, p50_seconds: 0.000_038, p99_seconds: 0.000_21, p999_seconds: 0.0031 },
+    delivery: { count: 9_120_331, p50_seconds: 0.000_038, p99_seconds: 0.000_21, p999_seconds: 0.0031, ranges: [[2.5e-5, 900_000], [5e-5, 6_000_000], [1e-4, 2_000_000], [2.5e-4, 180_331], [1e-3, 30_000], [5e-3, 10_000], [null, 2]] },
     catch_up: { count: 212, p50_seconds: 0.004, p99_seconds: 0.41, p999_seconds: 2.1 },
     warnings: ['the slowest cursor of stream "trades.us" lags by 1204331 messages'],
   });
@@ -336,7 +337,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     };
     const fail = (code: number, text: string, word: string): void => json({ error: text, code: word }, code);
     if (method !== 'GET' && request.headers['x-tapedb'] !== '1') return fail(403, 'the header X-TapeDB is missing', 'forbidden');
-    if (method !== 'GET' && request.headers['content-type'] !== 'application/json') return fail(415, 'the content type is not JSON', 'media');
+    if (method !== 'GET' && request.headers['content-type'] !== (path === 'imports' ? 'application/octet-stream' : 'application/json')) return fail(415, 'the content type is not JSON', 'media');
     if (path === 'login') {
       loggedIn = body.user === 'ann' && body.password === 'secret';
       return loggedIn ? json({ user: 'ann' }) : fail(401, 'user or password is wrong', 'unauthorized');
@@ -362,6 +363,21 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
       const name = decodeURIComponent(path.split('/')[1] ?? '');
       users = users.filter((user) => user.name !== name);
       if (method === 'PUT') users = [...users, { name, rights: body.rights as { streams: string; may: string[] }[] }];
+      return json({});
+    }
+    if (path === 'plants') {
+      const name = scenario.evil ? CORPUS[3]! : 'tp';
+      return json({ plants: [{ name, date: '2024-01-02', day_ends: '17:00:00 America/New_York', kept_back: null, tables: ['quote', 'trade'].map((table) => ({ name: scenario.evil ? CORPUS[0]! : table, stream: `${name}/${table}`, today: '1204331', ever: '98120331' })).slice(0, scenario.evil ? 1 : 2) }] });
+    }
+    if (path === 'backup') return json({ state: 'done', directory: scenario.evil ? CORPUS[2] : '/backup/ticks.tape', began: String(T0), seconds: 4.2, bytes: 73_400_320, streams: 42, segments: 3, damaged: 0, removed: [], failed: scenario.evil ? CORPUS : [], failure: null });
+    if (path === 'imports' && method === 'GET') return json({ bytes_max: 1 << 30, imports });
+    if (path === 'imports') {
+      imports = [{ id: 1, name: query.get('name'), stream: query.get('stream'), bytes: 5, state: 'here', preview: false, done: 0, total: 0, messages: '0', text: '', failure: null }];
+      return json({ id: 1, bytes: 5 });
+    }
+    if (path.startsWith('imports/')) {
+      const text = scenario.evil ? CORPUS.join('\n') : body.preview ? 'schema of the new stream "ticks":\n\nmessage Tick {\n    price: decimal64?,\n    size: i64?,\n}\n' : '"ticks": 2 messages of 1 files in 0.02 s\n';
+      imports = method === 'DELETE' ? [] : imports.map((one) => ({ ...one, state: 'done', messages: '2', text }));
       return json({});
     }
     if (path === 'topics') return json({ topics: [{ name: scenario.evil ? CORPUS[1] : 'ticks', messages: '48120331', subscribers: [{ name: 'signal-7', lag: '12' }, { name: 'recorder', lag: '0' }] }, { name: 'orders', messages: '9120', subscribers: [] }] });
@@ -474,7 +490,7 @@ export async function startMock(dist: string, changes: Partial<Scenario> = {}, p
     request.on('end', () => {
       const text = Buffer.concat(chunks).toString();
       const work = url.pathname.startsWith('/api/')
-        ? api(request.method ?? 'GET', url.pathname.slice(5), url.searchParams, text ? (JSON.parse(text) as Record<string, unknown>) : {}, request, response)
+        ? api(request.method ?? 'GET', url.pathname.slice(5), url.searchParams, text && request.headers['content-type'] === 'application/json' ? (JSON.parse(text) as Record<string, unknown>) : {}, request, response)
         : file(decodeURIComponent(url.pathname), response);
       work.catch((error: unknown) => {
         if (!response.headersSent) response.writeHead(500);

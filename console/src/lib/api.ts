@@ -95,3 +95,30 @@ export async function send<T>(method: string, path: string, body?: unknown): Pro
 export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError';
+
+/** Sends a file, and tells how many bytes of it are sent. */
+export function upload<T>(path: string, query: Query, file: Blob, progress: (bytes: number) => void, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const asked = new XMLHttpRequest();
+    const gone = () => reject(new Failure(signal.aborted ? 'The upload was cancelled.' : 'The upload has broken off.', 0, 'gone'));
+    asked.open('POST', address(path, query));
+    asked.setRequestHeader('x-tapedb', '1');
+    asked.setRequestHeader('content-type', 'application/octet-stream');
+    asked.upload.onprogress = (event) => progress(event.loaded);
+    asked.onerror = gone;
+    asked.onabort = gone;
+    asked.onload = () => {
+      let answer: { error?: string; code?: string } = {};
+      try {
+        answer = JSON.parse(asked.responseText) as typeof answer;
+      } catch {
+        // Not JSON: the status is all there is.
+      }
+      if (asked.status === 200) return resolve(answer as T);
+      if (asked.status === 401) loginNeeded();
+      reject(new Failure(answer.error || `The server answers with status ${asked.status}.`, asked.status, answer.code ?? 'error'));
+    };
+    signal.addEventListener('abort', () => asked.abort());
+    asked.send(file);
+  });
+}

@@ -176,6 +176,8 @@ export interface Latency {
   p50_seconds: number | null;
   p99_seconds: number | null;
   p999_seconds: number | null;
+  /** Ranges that have durations: the upper bound in seconds (null: none), and how many. */
+  ranges?: [number | null, number][];
 }
 
 export interface Counts {
@@ -208,4 +210,40 @@ export interface Status {
   delivery: Latency;
   catch_up: Latency;
   warnings: string[];
+}
+
+export interface Plant {
+  name: string;
+  date: string;
+  day_ends: string;
+  kept_back: string | null;
+  tables: { name: string; stream: string; today: string; ever: string }[];
+}
+
+export interface BackupState {
+  state: 'off' | 'idle' | 'running' | 'done' | 'failed';
+  directory: string | null;
+  began: string | null;
+  seconds: number | null;
+  bytes: number;
+  streams: number | null;
+  segments: number | null;
+  damaged: number | null;
+  removed: string[] | null;
+  failed: string[] | null;
+  failure: string | null;
+}
+
+export interface ImportRow {
+  id: number;
+  name: string;
+  stream: string;
+  bytes: number;
+  state: 'arriving' | 'here' | 'running' | 'done' | 'failed';
+  preview: boolean;
+  done: number;
+  total: number;
+  messages: string;
+  text: string;
+  failure: string | null;
 }

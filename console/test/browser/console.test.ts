@@ -1,18 +1,11 @@
 // The built page in a real Chromium, against generated data, under the policy that the server sends.
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import AxeBuilder from '@axe-core/playwright';
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startMock, type Mock, type Scenario } from '../mock';
 import { CORPUS } from '../corpus';
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const SHOTS = process.env.TAPEDB_SHOTS ?? join(ROOT, 'test-results');
-const PATHS = [process.env.TAPEDB_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-const executablePath = PATHS.find((path) => path && existsSync(path));
-if (!executablePath) console.warn('SKIPPED: the browser test; install chromium (apt-get install chromium), or name one: TAPEDB_CHROMIUM=PATH');
+import { executablePath, findings, launch, ROOT, run, SHOTS, untroubled, watched } from './browser';
 
 const MARKET = '/market/feed?symbol=AAPL&from=1704208000000000000&to=1704211000000000000&at=1704209200000000000';
 const VIEWS: [name: string, path: string, ready: string][] = [
@@ -38,20 +31,8 @@ interface Opened {
 
 async function start(scenario: Partial<Scenario> = {}, options: Parameters<Browser['newContext']>[0] = {}): Promise<Opened> {
   const mock = await startMock(join(ROOT, 'dist'), scenario);
-  const context = await browser.newContext({ viewport: { width: 1440, height: 860 }, colorScheme: 'dark', ...options });
+  const { page, context, trouble } = await watched(browser, options);
   open.push(context, mock);
-  const page = await context.newPage();
-  const trouble: string[] = [];
-  page.on('console', (message) => message.type() === 'error' && trouble.push(message.text()));
-  page.on('pageerror', (error) => trouble.push(String(error)));
-  page.on('request', (request) => {
-    if (!/^(http:\/\/127\.0\.0\.1:\d+\/|blob:|data:)/.test(request.url())) trouble.push(`request to ${request.url()}`);
-  });
-  await page.addInitScript(() => {
-    const found: string[] = [];
-    Object.assign(window, { __violations: found });
-    document.addEventListener('securitypolicyviolation', (event) => found.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}:${event.columnNumber}`));
-  });
   return { page, mock, context, trouble };
 }
 
@@ -60,23 +41,10 @@ async function show({ page, mock }: Opened, path: string, ready: string): Promis
   await page.locator(ready).first().waitFor();
 }
 
-async function untroubled({ page, trouble }: Opened): Promise<void> {
-  expect(await page.evaluate(() => (window as unknown as { __violations: string[] }).__violations)).toEqual([]);
-  expect(await page.evaluate(() => '__xss' in window)).toBe(false);
-  expect(trouble).toEqual([]);
-}
-
-const run = async (page: Page, sql: string): Promise<void> => {
-  await page.locator('.cm-content').click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText(sql);
-  await page.keyboard.press('Control+Enter');
-};
-
 describe.skipIf(!executablePath)('the console in a browser', () => {
   beforeAll(async () => {
     mkdirSync(SHOTS, { recursive: true });
-    browser = await chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox', '--disable-gpu'] });
+    browser = await launch();
   });
   afterEach(async () => {
     for (const one of open.splice(0).reverse()) await one.close().catch(() => {});
@@ -98,9 +66,7 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
         // Sparklines and charts fill.
         await page.waitForTimeout(name === 'streams' || name === 'operations' ? 8_000 : 900);
         await page.screenshot({ path: join(SHOTS, `${name}-${theme}.png`) });
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-        expect(serious.map(({ id, nodes }) => `${name}: ${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`).slice(0, 3).join(' | ')}`)).toEqual([]);
+        expect(await findings(page, name)).toEqual([]);
       }
       await untroubled(opened);
     });
@@ -300,6 +266,30 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await untroubled(opened);
   });
 
+  it('imports a file that is dropped, after it has shown what would be written', async () => {
+    for (const evil of [false, true]) {
+      const opened = await start({ evil });
+      const { page, mock } = opened;
+      await show(opened, '/streams', '.rows .row');
+      const name = evil ? `${CORPUS[0]}.csv` : 'ticks.csv';
+      const data = await page.evaluateHandle((name) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File(['time,symbol,price\n'], name));
+        return transfer;
+      }, name);
+      await page.dispatchEvent('main', 'drop', { dataTransfer: data });
+      await page.getByRole('dialog', { name: 'Import a file' }).getByText(name).waitFor();
+      if (evil) await page.getByLabel('Stream', { exact: true }).fill('x');
+      await page.getByRole('button', { name: /^Upload/ }).click();
+      await page.getByLabel('What would be written').getByText(evil ? 'window.__xss' : 'message Tick {').waitFor();
+      expect(await findings(page, 'import')).toEqual([]);
+      await page.getByRole('button', { name: `Import into ${evil ? 'x' : 'ticks'}` }).click();
+      await page.getByRole('link', { name: 'Show the messages' }).waitFor();
+      expect(mock.requests.some((request) => request.startsWith(`POST /api/imports?stream=${evil ? 'x' : 'ticks'}&name=`))).toBe(true);
+      await untroubled(opened);
+    }
+  });
+
   it('has states for no streams, no right, a server that is gone, and one that needs a login', async () => {
     const empty = await start({ streams: 0 });
     await show(empty, '/streams', 'text=No streams yet');
@@ -324,8 +314,7 @@ describe.skipIf(!executablePath)('the console in a browser', () => {
     await login.page.getByLabel('Password').fill('wrong');
     await login.page.keyboard.press('Enter');
     await login.page.getByText('User and password do not match.').waitFor();
-    const { violations } = await new AxeBuilder({ page: login.page }).analyze();
-    expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id }) => id)).toEqual([]);
+    expect(await findings(login.page, 'login')).toEqual([]);
     await login.page.getByLabel('Password').fill('secret');
     await login.page.keyboard.press('Enter');
     await login.page.locator('.stats').waitFor();

@@ -12,6 +12,9 @@ use tapedb_terminal::{Failure, Ui, location, quantity};
 thread_local! {
     /// The database that the shell holds open for its commands.
     static HELD_OPEN: RefCell<Option<(PathBuf, Database)>> = const { RefCell::new(None) };
+
+    /// The database that a server has open for writing, on the thread that runs a command for it.
+    static SERVED: RefCell<Option<(PathBuf, Database)>> = const { RefCell::new(None) };
 }
 
 /// Where the database is.
@@ -55,6 +58,9 @@ impl DatabaseArgs {
     /// Opens the database for writing; creates it if it does not exist and `create` is set.
     pub fn open_or_create(&self, create: bool) -> Result<Database, Failure> {
         creation::check(&self.db, create)?;
+        if let Some(db) = served(&self.db) {
+            return Ok(db);
+        }
         match location::url_of(&self.db) {
             // Also reports a lost and a restored connection.
             Some(_) => self.open_to_follow(),
@@ -104,7 +110,7 @@ pub fn open_to_read(place: &Path) -> Result<Database, Failure> {
 }
 
 fn open_to_read_with(place: &Path, connect: &ConnectArgs) -> Result<Database, Failure> {
-    match (held_open(place), location::url_of(place)) {
+    match (served(place).or_else(|| held_open(place)), location::url_of(place)) {
         (Some(db), _) => Ok(db),
         (None, Some(url)) => remote::connect_with(url, connect),
         (None, None) => Ok(Database::open_read_only(place)?),
@@ -115,6 +121,18 @@ fn open_to_read_with(place: &Path, connect: &ConnectArgs) -> Result<Database, Fa
 fn held_open(place: &Path) -> Option<Database> {
     let held = HELD_OPEN.with_borrow(Clone::clone);
     held.filter(|(held_place, _)| held_place == place).map(|(_, db)| db)
+}
+
+/// The database, if this thread runs commands for its server.
+fn served(place: &Path) -> Option<Database> {
+    let served = SERVED.with_borrow(Clone::clone);
+    served.filter(|(served_place, _)| served_place == place).map(|(_, db)| db)
+}
+
+/// Lets the commands of this thread use a database that a server has open for writing.
+#[cfg(feature = "web")]
+pub fn serve_to_commands(place: &Path, db: &Database) {
+    SERVED.set(Some((place.into(), db.clone())));
 }
 
 /// Holds a database open for the next commands, in place of another one.

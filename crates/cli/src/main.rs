@@ -153,7 +153,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Backup(args) => backup::run(args, ui),
         Command::Restore(args) => restore::run(args, ui),
         Command::Generate(args) => generate::run(args, ui),
-        Command::Import(args) => import::run(args, ui),
+        Command::Import(args) => import::run(&args, ui),
         #[cfg(feature = "parquet")]
         Command::Export(args) => export::run(*args, ui),
         Command::Load(args) => load::run(args, ui),

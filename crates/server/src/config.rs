@@ -62,6 +62,9 @@ pub struct Config {
     /// The audit log: logins, refusals and changes, as JSON lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_log: Option<PathBuf>,
+    /// The directory of a backup that administrators may bring up to date from the console of `tapedb server`; without it, they may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<PathBuf>,
     /// Allow a listening address that other machines can reach without users: every client that connects may read and
     /// delete everything.
     pub insecure_allow_anyone: bool,
@@ -167,6 +170,8 @@ pub struct Limits {
     /// Bytes that a watch may fall behind before the server ends it; 0: unlimited: it is then read from files at its
     /// own pace.
     pub lag_bytes_max: u64,
+    /// Bytes of a file that is uploaded to the console of `tapedb server` for an import. A longer one is refused; 0: none can be uploaded.
+    pub upload_bytes_max: u64,
     /// Bytes of the audit log before it is rotated.
     pub audit_bytes_max: u64,
     /// Rotated audit logs that are stored, beside the current one.
@@ -186,6 +191,7 @@ impl Default for Config {
             postgres: Endpoint::OFF,
             users: None,
             audit_log: None,
+            backup: None,
             insecure_allow_anyone: false,
             durability_min: DurabilityMin::Transient,
             shutdown_grace_seconds: 10,
@@ -224,6 +230,7 @@ impl Default for Limits {
             outbox_bytes_max: 1 << 20,
             bytes_per_second_max: access.bytes_per_second_max,
             lag_bytes_max: 0,
+            upload_bytes_max: 1 << 30,
             audit_bytes_max: access.audit_bytes_max,
             audit_files_max: access.audit_files_max,
         }

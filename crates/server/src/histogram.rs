@@ -92,6 +92,12 @@ impl Histogram {
         Some(Duration::from_nanos(BOUNDS[range.min(BOUNDS.len() - 1)]))
     }
 
+    /// The ranges that have durations: their upper bounds in seconds, `None` for the last one, and how many.
+    pub fn ranges(&self) -> Vec<(Option<f64>, u64)> {
+        let bounds = BOUNDS.iter().map(|bound| Some(*bound as f64 / 1e9)).chain([None]);
+        bounds.zip(self.counts()).filter(|(_, count)| *count > 0).collect()
+    }
+
     /// Adds its lines to a page; [`MetricsPage::histograms`] begins the metric.
     pub fn write(&self, page: &mut MetricsPage, name: &str, labels: &[(&str, &str)]) {
         let bucket = format!("{name}_bucket");
@@ -118,6 +124,7 @@ mod tests {
     fn durations_are_counted_by_range() {
         let histogram = Histogram::default();
         assert_eq!((histogram.count(), histogram.quantile(0.5)), (0, None));
+        assert!(histogram.ranges().is_empty());
         for micros in [1, 2, 3, 1000, 20_000_000] {
             histogram.record(Duration::from_micros(micros));
         }

@@ -44,6 +44,8 @@ struct Latency {
     p50_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     p999_seconds: Option<f64>,
+    /// The ranges that have durations: upper bound, and how many.
+    ranges: Vec<(Option<f64>, u64)>,
 }
 
 impl Latency {
@@ -54,6 +56,7 @@ impl Latency {
             p50_seconds: quantile(0.5),
             p99_seconds: quantile(0.99),
             p999_seconds: quantile(0.999),
+            ranges: histogram.ranges(),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod api;
 mod assets;
+mod backups;
 mod caller;
 mod failure;
 mod guard;
@@ -20,10 +21,14 @@ mod running;
 mod session;
 mod state;
 mod timed;
+mod uploads;
 mod value;
 mod work;
 
-pub use options::{TopicList, TopicRow, WebLimits, WebOptions};
+pub use options::{
+    ImportJob, ImportOptions, ImportProgress, Importer, PlantList, PlantRow, PlantTable, TopicList, TopicRow,
+    WebLimits, WebOptions,
+};
 
 use crate::session::Sessions;
 use crate::state::{Shared, WebState};
@@ -84,6 +89,9 @@ impl Web {
             rates: Default::default(),
             queries: Default::default(),
             workers: Default::default(),
+            uploads: Default::default(),
+            backups: Default::default(),
+            plants: Default::default(),
             sockets: Default::default(),
             closing: watched,
             server,
@@ -106,6 +114,11 @@ impl Web {
         self.state.has_api
     }
 
+    /// Shows the tickerplants of this process. Only the first call counts.
+    pub fn show_plants(&self, plants: Arc<dyn PlantList>) {
+        let _ = self.state.plants.set(plants);
+    }
+
     /// Stops accepting connections, and tells WebSockets that the server shuts down. Requests go on.
     pub fn begin_shutdown(&self) {
         self.closing.send_replace(true);
@@ -124,6 +137,9 @@ impl Web {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.state.queries.stop_all();
+        let until = until.max(Instant::now() + LAST_WAIT);
+        self.state.uploads.stop(until);
+        self.state.backups.stop(until);
         runtime.shutdown_timeout(LAST_WAIT);
     }
 }

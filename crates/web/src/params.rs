@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error};
@@ -26,6 +26,20 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Params<T> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(value)) => Ok(Self(value)),
             Err(error) => Err(Failure::invalid(error.body_text())),
+        }
+    }
+}
+
+/// A number in the path, with a failure in JSON: what is no number names nothing.
+pub(crate) struct Id(pub u64);
+
+impl FromRequestParts<Shared> for Id {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
+        match Path::<u64>::from_request_parts(parts, state).await {
+            Ok(Path(id)) => Ok(Self(id)),
+            Err(_) => Err(Failure::not_found("there is nothing of this number")),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What all requests share.
 
 use crate::api::rates::Rates;
-use crate::options::WebOptions;
+use crate::backups::Backups;
+use crate::options::{PlantList, WebOptions};
 use crate::running::RunningQueries;
 use crate::session::Sessions;
+use crate::uploads::Uploads;
 use crate::work::Workers;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use tapedb_access::Authenticator;
 use tapedb_server::ServerHandle;
 use tokio::sync::watch;
@@ -26,6 +28,10 @@ pub(crate) struct WebState {
     pub rates: Rates,
     pub queries: Arc<RunningQueries>,
     pub workers: Workers,
+    pub uploads: Arc<Uploads>,
+    pub backups: Arc<Backups>,
+    /// The tickerplants of the process, once they are there.
+    pub plants: OnceLock<Arc<dyn PlantList>>,
     /// Open WebSockets.
     pub sockets: AtomicUsize,
     /// Whether the server shuts down.

@@ -4,11 +4,14 @@
 //! continues to append; each reaches the end of history and stays live. At the end every reader must have seen every sequence
 //! number once and in order, and the same bytes that the writer wrote.
 
+#[cfg(feature = "web")]
+mod serve;
+
 use crate::checksum::Checksum;
 use crate::output::{Format, write_plain};
 use serde::Serialize;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -24,6 +27,8 @@ use tapedb_terminal::{
 
 /// Maximum characters of a shown message.
 const LINE_LENGTH_MAX: usize = 160;
+/// Where the demo's database is, unless --db names another place.
+const DIRECTORY: &str = "demo.tapedb";
 /// The demo's stream.
 const STREAM: &str = "demo";
 /// An empty file in the stream's directory that marks a stream of the demo.
@@ -40,22 +45,32 @@ const SILENCES_MAX: u32 = 50;
 /// Creates the database if it does not exist, and a stream "demo" in it, shows some of its messages, and removes both at the end,
 /// unless --keep is given. A stream "demo" of an earlier demo is replaced; one that was not created by a demo is refused, and other
 /// streams are not touched.
+///
+/// With --serve: shows the console of a server in the browser, on two hours of generated data that go on live, until Ctrl-C.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Directory of the database.
-    #[arg(long, value_name = "DIR", default_value = "demo.tapedb", value_parser = tapedb_terminal::location::local)]
-    db: PathBuf,
+    /// Directory of the database [default: demo.tapedb; with --serve a temporary one, which is removed at the end].
+    #[arg(long, value_name = "DIR", value_parser = tapedb_terminal::location::local)]
+    db: Option<PathBuf>,
 
-    /// Messages to record before the replay, such as 10M or 500k.
-    #[arg(long, value_name = "N", default_value = "10M", value_parser = count)]
+    /// Serve generated data that goes on live, with the console in the browser, until Ctrl-C.
+    #[arg(long, conflicts_with_all = ["readers", "live_time", "keep"])]
+    serve: bool,
+
+    /// With --serve: address of the console [default: 127.0.0.1:7848, or the next port that is free].
+    #[arg(long, value_name = "HOST:PORT", requires = "serve")]
+    http: Option<std::net::SocketAddr>,
+
+    /// Messages to record before the replay, such as 10M or 500k; with --serve the history [default there: 1M].
+    #[arg(long, value_name = "N", default_value = "10M", default_value_if("serve", "true", "1M"), value_parser = count)]
     messages: u64,
 
     /// Concurrent readers.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     readers: u32,
 
-    /// Messages a second that the writer appends while the readers replay.
-    #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
+    /// Messages a second that the writer appends while the readers replay; with --serve [default there: 150] of history too.
+    #[arg(long, value_name = "N", default_value = "100k", default_value_if("serve", "true", "150"), value_parser = count)]
     live_rate: u64,
 
     /// How long the writer continues after the last reader has reached the end of history.
@@ -140,7 +155,10 @@ const SHOWN: u64 = 3;
 
 /// Runs the demo, and removes what it has created.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let was_there = args.db.exists();
+    if args.serve {
+        return serve(&args, ui);
+    }
+    let was_there = args.directory().exists();
     let outcome = demonstrate(&args, ui);
     match &outcome {
         // The files stay, to find the cause.
@@ -151,9 +169,30 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
 }
 
+#[cfg(feature = "web")]
+fn serve(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    serve::run(args, ui)
+}
+
+#[cfg(not(feature = "web"))]
+fn serve(args: &Args, _: &Ui) -> Result<(), Failure> {
+    // It is of no use here, and accepted all the same, so that the error names what is missing.
+    let _ = args.http;
+    Err(Failure::usage(
+        "this program was built without the console; build it with the feature `web`, as `make demo-serve` does",
+    ))
+}
+
+impl Args {
+    /// The directory of the database, without --serve.
+    fn directory(&self) -> &Path {
+        self.db.as_deref().unwrap_or(Path::new(DIRECTORY))
+    }
+}
+
 /// Records, replays and proves.
 fn demonstrate(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let db = Database::open(&args.db)?;
+    let db = Database::open(args.directory())?;
     let stream = new_stream(&db)?;
     let mut writer = Writer::new(args.seed)?;
     let (load_rate, bytes_per_message) = record(&stream, &mut writer, args, ui)?;
@@ -213,19 +252,19 @@ fn show(stream: &Stream, ui: &Ui) -> Result<(), Failure> {
 /// Removes the stream, and the database if the demo created it.
 fn remove(args: &Args, was_there: bool, ui: &Ui) -> Result<(), Failure> {
     if was_there {
-        return Ok(Database::open(&args.db)?.delete_stream(STREAM)?);
+        return Ok(Database::open(args.directory())?.delete_stream(STREAM)?);
     }
-    std::fs::remove_dir_all(&args.db).map_err(|error| {
-        let database = args.db.display();
+    std::fs::remove_dir_all(args.directory()).map_err(|error| {
+        let database = args.directory().display();
         Failure::new(format!("cannot remove {database}, which the demo created: {error}; remove it by hand"))
     })?;
-    say(ui, &format!("{} is removed again; --keep leaves it for inspection.", args.db.display()))
+    say(ui, &format!("{} is removed again; --keep leaves it for inspection.", args.directory().display()))
 }
 
 /// Prints what to do next.
 fn look_around(args: &Args, ui: &Ui) -> Result<(), Failure> {
     say(ui, "\nLook around:")?;
-    let database = args.db.display().to_string();
+    let database = args.directory().display().to_string();
     let program = std::env::args().next().unwrap_or_else(|| "tapedb".into());
     for command in ["streams --db DB", "desc --db DB demo", "tail --db DB demo --last 3 --for 1s"] {
         say(ui, &format!("  {program} {}", command.replace("DB", &database)))?;
@@ -293,7 +332,7 @@ impl Writer {
 /// Records messages at full speed; returns messages a second, and bytes per message.
 fn record(stream: &Stream, writer: &mut Writer, args: &Args, ui: &Ui) -> Result<(f64, f64), Failure> {
     let (messages, contracts) = (thousands(args.messages), writer.feed.symbols().len());
-    let database = args.db.display();
+    let database = args.directory().display();
     say(ui, &format!("Recording {messages} messages of {contracts} contracts into {database} …"))?;
     let started = Instant::now();
     let mut loader = stream.loader()?;
@@ -456,7 +495,9 @@ mod tests {
         let stream = new_stream(&Database::open(directory.path()).unwrap()).unwrap();
         let mut writer = Writer::new(1).unwrap();
         let args = Args {
-            db: directory.path().into(),
+            db: Some(directory.path().into()),
+            serve: false,
+            http: None,
             messages: 0,
             readers: 2,
             live_rate: u64::MAX,

@@ -4,6 +4,7 @@ mod altering;
 mod books;
 mod certifying;
 mod checking;
+mod console;
 mod exchanging;
 mod importing;
 mod importing_kdb;

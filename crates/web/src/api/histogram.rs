@@ -15,7 +15,8 @@ use tapedb_access::May;
 use tapedb_engine::{Error, Stream};
 use tapedb_schema::Timestamp;
 
-const BUCKETS_MAX: usize = 2000;
+/// A bucket opens a cursor.
+const BUCKETS_MAX: usize = 500;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

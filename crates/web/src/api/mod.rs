@@ -1,14 +1,17 @@
 //! The addresses of the server.
 
+mod backup;
 pub(crate) mod book;
 mod catalog;
 mod chart;
 mod gaps;
 mod heatmap;
 mod histogram;
+mod imports;
 pub(crate) mod login;
 mod messages;
 mod operations;
+mod plants;
 pub(crate) mod query;
 pub(crate) mod rates;
 mod stream;
@@ -56,6 +59,15 @@ fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRouter<Shared>)
         ("/api/topics", &["get"], get(operations::topics)),
         ("/api/users", &["get"], get(users::list)),
         ("/api/users/{name}", &["put", "delete"], axum::routing::put(users::put).delete(users::delete)),
+        ("/api/plants", &["get"], get(plants::list)),
+        ("/api/plants/{name}/end-day", &["post"], post(plants::end_day)),
+        (
+            "/api/backup",
+            &["get", "post", "delete"],
+            get(backup::show).post(backup::start).delete(backup::cancel),
+        ),
+        ("/api/imports", &["get", "post"], get(imports::list).post(imports::upload)),
+        ("/api/imports/{id}", &["post", "delete"], post(imports::start).delete(imports::remove)),
         ("/api/ws", &["get"], get(live::open)),
     ]
 }

@@ -2,9 +2,10 @@
 
 use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::params::Id;
 use crate::state::Shared;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_access::May;
@@ -45,7 +46,7 @@ fn since(seconds: u64) -> String {
 pub(crate) async fn kill(
     State(state): State<Shared>,
     caller: Caller,
-    Path(id): Path<u64>,
+    Id(id): Id,
 ) -> Result<Json<Value>, Failure> {
     caller.check_admin()?;
     let why = format!("user {:?} has ended the connection", caller.user.name);

@@ -13,6 +13,8 @@ use tapedb_schema::Timestamp;
 
 /// Messages in a frame.
 const KEPT: usize = 200;
+/// Messages in a frame that leaves others out: nobody reads more of them, and a browser has to show each.
+const KEPT_FAST: usize = 40;
 /// The longest look: a tail that is further behind continues with the newest messages.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Messages between two looks at the clock.
@@ -131,7 +133,12 @@ impl Channel for TailChannel {
     fn look(&mut self, user: &User, out: &mut Vec<u8>) -> Result<bool, Failure> {
         check_read(user, self.stream.name())?;
         let failure = |error| Failure::of(user, error);
-        let skipped = self.read().map_err(failure)?;
+        let mut skipped = self.read().map_err(failure)?;
+        if skipped > 0 && self.kept.len() > KEPT_FAST {
+            let more = self.kept.len() - KEPT_FAST;
+            self.kept.drain(..more);
+            skipped += more as u64;
+        }
         if self.kept.is_empty() && skipped == 0 {
             return Ok(false);
         }

@@ -3,6 +3,7 @@
 mod access;
 mod assets;
 mod hostile;
+mod imports;
 mod live;
 mod market;
 mod query;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tapedb_access::{May, Right, User, Users, hash_password};
 use tapedb_engine::{Durability, Stream, StreamOptions};
@@ -50,6 +50,11 @@ impl Place {
 
     /// With users, if there are some, and an audit log.
     pub fn with(users: &[User], limits: WebLimits) -> Self {
+        Self::with_options(users, limits, |_, _| ())
+    }
+
+    /// With other options too; they are given the folder.
+    pub fn with_options(users: &[User], limits: WebLimits, set: impl FnOnce(&mut WebOptions, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users.toml");
         if !users.is_empty() {
@@ -64,7 +69,8 @@ impl Place {
             ..Config::default()
         };
         let server = Server::start(config).unwrap();
-        let options = WebOptions { limits, ..WebOptions::new("127.0.0.1:0".parse().unwrap()) };
+        let mut options = WebOptions { limits, ..WebOptions::new("127.0.0.1:0".parse().unwrap()) };
+        set(&mut options, folder.path());
         let web = Web::start(server.handle(), options).unwrap();
         Self { folder, server, web }
     }

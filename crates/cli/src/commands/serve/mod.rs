@@ -2,6 +2,8 @@
 
 pub mod cert;
 pub mod copies;
+#[cfg(feature = "web")]
+mod imports;
 pub mod lines;
 pub mod server;
 pub mod user;

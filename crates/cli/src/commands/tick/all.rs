@@ -52,6 +52,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let rdb = Rdb::start(plant.plan().clone(), RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?;
     let rdb = Arc::new(rdb);
     let serving = args.server.start(&config, Some(db), ui)?;
+    plants.show(&serving);
     let answers = Asked {
         plants: plant::Asked(plants.plants.clone()),
         rdb: rdb::Asked { rdb: rdb.clone(), hdb, plant: name.clone(), is_lost: Arc::default() },

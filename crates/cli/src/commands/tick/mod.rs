@@ -11,6 +11,8 @@ mod place;
 mod plant;
 mod query;
 mod rdb;
+#[cfg(feature = "web")]
+mod shown;
 mod socket;
 
 use tapedb_terminal::{Failure, Ui};

@@ -96,6 +96,9 @@ pub struct Plants {
     pub plants: BTreeMap<String, Arc<Plant>>,
     timers: Vec<thread::JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
+    /// When days end, in words: for the console.
+    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "there is no console"))]
+    day_ends: String,
     /// The last warning about days that cannot be removed, by plant.
     kept_back: Mutex<BTreeMap<String, String>>,
 }
@@ -106,6 +109,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = Database::open(&config.database)?;
     let plants = args.plants.open(&db, None, config.create)?;
     let serving = args.server.start(&config, Some(db), ui)?;
+    plants.show(&serving);
     let asked = args.ask.serve("plant", Arc::new(Asked(plants.plants.clone())))?;
     plants.tell(ask::address_of(asked.as_ref()), ui)?;
     let served = |name: Option<&str>| plants.served(name);
@@ -121,6 +125,11 @@ impl PlantArgs {
             plants: BTreeMap::new(),
             timers: Vec::new(),
             stopping: Arc::default(),
+            day_ends: if self.by_hand {
+                "by hand".into()
+            } else {
+                format!("{} {}", self.day_ends, self.zone)
+            },
             kept_back: Mutex::default(),
         };
         let options = self.options(hdb, create)?;
@@ -164,6 +173,16 @@ impl PlantArgs {
 }
 
 impl Plants {
+    /// Shows the plants in the console of a server.
+    #[cfg(feature = "web")]
+    pub fn show(&self, serving: &server::Serving) {
+        serving.show_plants(Arc::new(super::shown::Shown::new(&self.plants, &self.day_ends)));
+    }
+
+    /// There is no console.
+    #[cfg(not(feature = "web"))]
+    pub fn show(&self, _: &server::Serving) {}
+
     /// The plant for clients of kdb+: the named one, or the only one.
     pub fn served(&self, name: Option<&str>) -> Result<Served, Failure> {
         let known = Asked(self.plants.clone());

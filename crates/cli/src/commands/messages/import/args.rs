@@ -211,6 +211,14 @@ pub enum AnyFormat {
     Table,
 }
 
+#[cfg(feature = "web")]
+impl AnyFormat {
+    /// Whether one file is all that an import of the format reads.
+    pub fn is_file(self) -> bool {
+        !matches!(self, Self::Kdb(_))
+    }
+}
+
 impl FromStr for AnyFormat {
     type Err = String;
 

@@ -223,6 +223,7 @@ fn move_all(
             ui.check_interrupt()?;
         }
     }
+    progress.update(merge.progress().0, total);
     Ok(())
 }
 

@@ -116,8 +116,11 @@ pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> 
         files.iter().try_for_each(|file| ui.print_json(file))?;
         return ui.print_json(&totals);
     }
-    let rows: Vec<Vec<String>> = files.iter().map(FileReport::row).collect();
-    ui.print(&ui::table(&["file", "bytes", "messages"], &[1, 2], &rows))?;
+    // The one file of an upload is known, and its path is of no use.
+    if !ui.is_apart() {
+        let rows: Vec<Vec<String>> = files.iter().map(FileReport::row).collect();
+        ui.print(&ui::table(&["file", "bytes", "messages"], &[1, 2], &rows))?;
+    }
     ui.print(&totals.text())
 }
 

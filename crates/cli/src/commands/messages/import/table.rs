@@ -213,6 +213,7 @@ fn transfer(
                     }
                 }
                 before += rows.progress().0;
+                progress.update(before, total);
                 bad_lines += rows.bad_lines();
                 guessed.extend(rows.guessed_units().map(tapedb_schema::TimeUnit::name));
             }

@@ -20,7 +20,6 @@ use std::thread;
 use std::time::Duration;
 use tapedb_access::Authenticator;
 use tapedb_engine::Database;
-use tapedb_ilp_load::LineAddresses;
 use tapedb_server::{
     Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, LineProtocol, Server, ServerError, Tls,
 };
@@ -79,6 +78,10 @@ pub struct Args {
     /// File for the audit log: logins, refusals, and changes with their users.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_AUDIT_LOG")]
     audit_log: Option<PathBuf>,
+
+    /// Directory of a backup that administrators may bring up to date from the console; see `tapedb backup`.
+    #[arg(long, value_name = "DIR", env = "TAPEDB_SERVER_BACKUP")]
+    backup: Option<PathBuf>,
 
     /// Certificate (PEM) for TCP connections, which are then encrypted.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_TLS_CERTIFICATE", requires = "tls_key")]
@@ -177,12 +180,12 @@ fn durability(text: &str) -> Result<DurabilityMin, String> {
 }
 
 /// The addresses of a server that is ready, in JSON output.
-#[derive(Serialize)]
-struct Ready {
-    tcp: Option<String>,
+#[derive(Debug, Serialize)]
+pub struct Ready {
+    pub tcp: Option<String>,
     encrypted: bool,
     unix: Option<PathBuf>,
-    http: Option<String>,
+    pub http: Option<String>,
     ilp: Option<String>,
     ilp_tcp: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,64 +223,9 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The same users for another protocol.
-    pub fn authenticator(&self) -> Authenticator {
-        self.server.authenticator()
-    }
-
-    /// Adds a component to the server's metrics and status; it ends with the server.
-    pub fn add_component(&self, component: Arc<dyn Component>) {
-        self.server.add_component(component);
-    }
-
-    /// Serves until a signal arrives, then shuts down in order. Calls `work` many times a second; an error of it ends the server.
-    pub fn run(self, ui: &Ui, mut work: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut worked = Ok(());
-        while worked.is_ok() && !ui.is_interrupted() {
-            thread::sleep(CHECK_INTERVAL);
-            if self.reload.swap(false, Ordering::Relaxed) {
-                match self.server.reload_users() {
-                    Ok(()) => tracing::info!("the users were reloaded"),
-                    Err(error) => tracing::error!(%error, "cannot reload the users; they are unchanged"),
-                }
-            }
-            worked = work();
-        }
-        tracing::info!(connections = self.server.connections(), "shutting down");
-        #[cfg(feature = "web")]
-        self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
-        #[cfg(feature = "gateway")]
-        if let Some(postgres) = self.postgres {
-            postgres.shutdown(self.grace);
-        }
-        // The server holds it too, for its metrics.
-        if let Some(lines) = &self.lines {
-            lines.stop();
-        }
-        // Before the server, so that clients that follow the copies receive the rest.
-        self.copies.stop(self.grace);
-        #[cfg(feature = "sql")]
-        drop(self.views);
-        #[cfg(feature = "web")]
-        let began = std::time::Instant::now();
-        let left = self.server.shutdown();
-        // Its requests had the same time.
-        #[cfg(feature = "web")]
-        if let Some(web) = self.web {
-            web.shutdown(self.grace.saturating_sub(began.elapsed()));
-        }
-        match left {
-            0 => tracing::info!("shut down"),
-            left => tracing::warn!(left, "shut down; connections were left behind"),
-        }
-        worked
-    }
-}
-
-impl Args {
-    /// Starts the server: over its database, or over one that is open already.
-    pub fn start(&self, config: &Config, db: Option<Database>, ui: &Ui) -> Result<Serving, Failure> {
-        log_to_stderr(self.log);
+    /// Starts a server: over its database, or over one that is open already.
+    pub fn start(config: &Config, db: Option<Database>, log: Level) -> Result<(Self, Ready), Failure> {
+        log_to_stderr(log);
         // Before the server starts: an early SIGHUP must not end the process.
         let reload = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, reload.clone())
@@ -338,9 +286,18 @@ impl Args {
         #[cfg(not(feature = "web"))]
         let addresses = server.addresses();
         let line_addresses = lines.as_ref().map(|lines| lines.addresses()).unwrap_or_default();
-        print_addresses(config, addresses, line_addresses, postgres_address, ui)?;
+        let text = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
+        let ready = Ready {
+            tcp: text(addresses.tcp),
+            encrypted: addresses.is_encrypted,
+            unix: addresses.unix.clone(),
+            http: text(addresses.http),
+            ilp: text(line_addresses.http),
+            ilp_tcp: text(line_addresses.tcp),
+            postgres: text(postgres_address),
+        };
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
-        Ok(Serving {
+        let serving = Self {
             server,
             copies,
             lines,
@@ -353,7 +310,76 @@ impl Args {
             grace,
             reload,
             _awake: awake,
-        })
+        };
+        Ok((serving, ready))
+    }
+
+    /// The same users for another protocol.
+    pub fn authenticator(&self) -> Authenticator {
+        self.server.authenticator()
+    }
+
+    /// Adds a component to the server's metrics and status; it ends with the server.
+    pub fn add_component(&self, component: Arc<dyn Component>) {
+        self.server.add_component(component);
+    }
+
+    /// Shows tickerplants of this process in the console.
+    #[cfg(feature = "web")]
+    pub fn show_plants(&self, plants: Arc<dyn tapedb_web::PlantList>) {
+        self.web.iter().for_each(|web| web.show_plants(plants.clone()));
+    }
+
+    /// Serves until a signal arrives, then shuts down in order. Calls `work` many times a second; an error of it ends the server.
+    pub fn run(self, ui: &Ui, mut work: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut worked = Ok(());
+        while worked.is_ok() && !ui.is_interrupted() {
+            thread::sleep(CHECK_INTERVAL);
+            if self.reload.swap(false, Ordering::Relaxed) {
+                match self.server.reload_users() {
+                    Ok(()) => tracing::info!("the users were reloaded"),
+                    Err(error) => tracing::error!(%error, "cannot reload the users; they are unchanged"),
+                }
+            }
+            worked = work();
+        }
+        tracing::info!(connections = self.server.connections(), "shutting down");
+        #[cfg(feature = "web")]
+        self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
+        #[cfg(feature = "gateway")]
+        if let Some(postgres) = self.postgres {
+            postgres.shutdown(self.grace);
+        }
+        // The server holds it too, for its metrics.
+        if let Some(lines) = &self.lines {
+            lines.stop();
+        }
+        // Before the server, so that clients that follow the copies receive the rest.
+        self.copies.stop(self.grace);
+        #[cfg(feature = "sql")]
+        drop(self.views);
+        #[cfg(feature = "web")]
+        let began = std::time::Instant::now();
+        let left = self.server.shutdown();
+        // Its requests had the same time.
+        #[cfg(feature = "web")]
+        if let Some(web) = self.web {
+            web.shutdown(self.grace.saturating_sub(began.elapsed()));
+        }
+        match left {
+            0 => tracing::info!("shut down"),
+            left => tracing::warn!(left, "shut down; connections were left behind"),
+        }
+        worked
+    }
+}
+
+impl Args {
+    /// Starts the server, over its database or over one that is open already, and prints its addresses.
+    pub fn start(&self, config: &Config, db: Option<Database>, ui: &Ui) -> Result<Serving, Failure> {
+        let (serving, ready) = Serving::start(config, db, self.log)?;
+        print_addresses(config, &ready, ui)?;
+        Ok(serving)
     }
 
     /// The settings of the file, overridden by the environment and the command line.
@@ -370,6 +396,7 @@ impl Args {
         set(&mut config.unix_socket, &self.unix_socket);
         set(&mut config.users, &self.users);
         set(&mut config.audit_log, &self.audit_log);
+        set(&mut config.backup, &self.backup);
         config.database = self.db.clone().unwrap_or(config.database);
         location::directory(&config.database)?;
         config.listen = self.listen.unwrap_or(config.listen);
@@ -427,30 +454,14 @@ fn log_to_stderr(level: Level) {
 }
 
 /// Prints the addresses for clients.
-fn print_addresses(
-    config: &Config,
-    addresses: &Addresses,
-    lines: LineAddresses,
-    postgres: Option<std::net::SocketAddr>,
-    ui: &Ui,
-) -> Result<(), Failure> {
-    let Addresses { tcp, is_encrypted, unix, http } = addresses;
+fn print_addresses(config: &Config, ready: &Ready, ui: &Ui) -> Result<(), Failure> {
     if ui.json() {
-        let text = |address: &Option<std::net::SocketAddr>| address.map(|address| address.to_string());
-        let ready = Ready {
-            tcp: text(tcp),
-            encrypted: *is_encrypted,
-            unix: unix.clone(),
-            http: text(http),
-            ilp: text(&lines.http),
-            ilp_tcp: text(&lines.tcp),
-            postgres: text(&postgres),
-        };
-        return ui.print_json(&ready);
+        return ui.print_json(ready);
     }
+    let Ready { tcp, encrypted, unix, http, ilp, ilp_tcp, postgres } = ready;
     let mut text = format!("serving {}\n", config.database.display());
     if let Some(address) = tcp {
-        let scheme = if *is_encrypted { "tapes" } else { "tape" };
+        let scheme = if *encrypted { "tapes" } else { "tape" };
         text.push_str(&format!("  {scheme}://{address}\n"));
     }
     if let Some(path) = unix {
@@ -462,10 +473,10 @@ fn print_addresses(
         let console = if cfg!(feature = "web") { " (console)" } else { "" };
         text.push_str(&format!("  {scheme}://{address}/{console}, /health, /status and /metrics\n"));
     }
-    if let Some(address) = lines.http {
+    if let Some(address) = ilp {
         text.push_str(&format!("  http://{address}/write and /api/v2/write, for the line protocol\n"));
     }
-    if let Some(address) = lines.tcp {
+    if let Some(address) = ilp_tcp {
         text.push_str(&format!("  {address}, for the line protocol over TCP\n"));
     }
     if let Some(address) = postgres {

@@ -101,7 +101,7 @@ pub trait Importer: Debug + Send + Sync {
     fn job(&self, file: &Path, stream: &str, options: &ImportOptions) -> Result<Arc<dyn ImportJob>, String>;
 }
 
-/// What an import is told of a file.
+/// The options of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportOptions {

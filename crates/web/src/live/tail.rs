@@ -13,7 +13,7 @@ use tapedb_schema::Timestamp;
 
 /// Messages in a frame.
 const KEPT: usize = 200;
-/// Messages in a frame that leaves others out: nobody reads more of them, and a browser has to show each.
+/// Messages in a frame that leaves others out: more of them cannot be read, and a browser has to show each.
 const KEPT_FAST: usize = 40;
 /// The longest look: a tail that is further behind continues with the newest messages.
 const LOOK_MAX: Duration = Duration::from_millis(100);

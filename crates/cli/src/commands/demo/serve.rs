@@ -27,7 +27,7 @@ use tracing::Level;
 
 /// Ports that are tried, from the usual one on.
 const PORTS: u16 = 20;
-/// How long the writer waits for the next message: what is due meanwhile is flushed together.
+/// How long the writer waits for the next message: what becomes due in that time is flushed together.
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Messages between two flushes of a writer that is behind.
@@ -109,7 +109,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Some(address) => Place { address, instead_of: None },
         None => Place::free(tapedb_server::HTTP_PORT)?,
     };
-    // Before the history is written: an address that is in use is told at once.
+    // Before the history is written: an address that is in use is an error at once.
     http.check()?;
     let listen = Place::free(tapedb_server::PORT)?;
     let directory = Directory::of(args)?;
@@ -304,7 +304,7 @@ impl Generator {
         let mut bar = next_bar(&mut self.bars);
         while !is_over() {
             let message = self.feed.next();
-            // It waits until it is due; everything before it is there meanwhile.
+            // It waits until it is due; everything before it is flushed.
             while message.time > now() {
                 if std::mem::take(&mut unflushed) > 0 {
                     loaders.flush()?;

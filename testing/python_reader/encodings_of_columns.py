@@ -118,6 +118,17 @@ def sums(firsts, differences, ends):
     return numbers
 
 
+def lagging_sums(firsts, differences, ends, places):
+    """Each run's first value, then the differences to the value so many places before, or to the first."""
+    numbers, start = [], 0
+    for first, end in zip(firsts, ends):
+        numbers.append(first)
+        for index in range(start + 1, end):
+            numbers.append(numbers[max(start, index - places)] + differences[index] & MASK)
+        start = end
+    return numbers
+
+
 def integers(source, count, ends):
     """`count` values of 64 bits, unsigned; `ends` says where runs end."""
     tag = source.number(1)
@@ -167,6 +178,15 @@ def _integers(source, encoding, count, ends):
     if encoding == 8:
         firsts = groups(source, len(ends))
         return sums(firsts, [unzigzag(number) for number in split_numbers(source, count)], ends)
+    if encoding in (9, 10, 11):
+        places = source.number(1)
+        if not 1 <= places <= 8:
+            raise ValueError(f"differences to {places} places before")
+        firsts = groups(source, len(ends))
+        if encoding == 11:
+            raise NotDecoded("differences in pcodec")
+        differences = groups(source, count) if encoding == 9 else map(unzigzag, split_numbers(source, count))
+        return lagging_sums(firsts, list(differences), ends, places)
     raise ValueError(f"no encoding {encoding} of integers")
 
 

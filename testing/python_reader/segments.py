@@ -27,7 +27,7 @@ class Segment:
         self.version, self.schema_version, self.space = fields[1:4]
         self.first_sequence, self.next_sequence = fields[5:7]
         checks.compare("segment header", crc32c(data[:60]), fields[10], where)
-        if fields[0] != b"TAPESEG1" or self.version > 2 or fields[4] != stream_id:
+        if fields[0] != b"TAPESEG1" or self.version > 3 or fields[4] != stream_id:
             raise ValueError(f"{where}: not a segment of the stream")
         text = data[64 : 64 + fields[7]]
         checks.compare("segment schema", crc32c(text), fields[8], where)
@@ -206,6 +206,9 @@ class Columns:
             return self._finish(number, source, decimals(source, runs))
         if kind == 5:
             values = pieces(source, runs, lambda part, runs: encodings.floats(part, len(runs), ends(runs), float_width))
+            return self._finish(number, source, values)
+        if kind == 7:
+            values = [1 - value & MASK for value in self.known(source.number(2), runs)]
             return self._finish(number, source, values)
         if kind not in (1, 2, 3):
             raise ValueError(f"{self.block.where}: column {self.group}/{number}: kind {kind}")

@@ -9,6 +9,7 @@
 //! | 4 decimals | exponents and coefficients; see [`crate::decimals`] |
 //! | 5 floats | their encoding |
 //! | 6 texts | their encoding |
+//! | 7 opposite of another column | `u16` number of that column, which is of kind 1: 1 minus its values |
 
 use crate::damage::Flaw;
 use crate::decimals::Form;
@@ -28,6 +29,7 @@ pub(crate) const PREVIOUS: u8 = 3;
 pub(crate) const DECIMALS: u8 = 4;
 pub(crate) const FLOATS: u8 = 5;
 pub(crate) const STRINGS: u8 = 6;
+pub(crate) const OPPOSITE: u8 = 7;
 
 /// Bytes of a column of numbers that is a constant.
 pub(crate) const CONSTANT_BYTES: usize = 1 + size_of::<i64>();
@@ -93,6 +95,12 @@ pub(crate) fn write_against(
     out.push(kind);
     out.extend_from_slice(&other.to_le_bytes());
     put_ints(difference, ends, tier, habit, out);
+}
+
+/// Appends a column that is 1 where column `other` is 0, and 0 where it is 1.
+pub(crate) fn write_opposite(other: u16, out: &mut Vec<u8>) {
+    out.push(OPPOSITE);
+    out.extend_from_slice(&other.to_le_bytes());
 }
 
 /// Values minus those of the other column, of which kind of column they are to become.
@@ -271,7 +279,7 @@ pub(crate) fn nothing_left(bytes: &[u8]) -> Result<(), Flaw> {
 }
 
 pub(crate) fn unknown_kind(kind: u8) -> Flaw {
-    Flaw::Mismatch { what: "kind of column", need: u64::from(STRINGS), have: kind.into() }
+    Flaw::Mismatch { what: "kind of column", need: u64::from(OPPOSITE), have: kind.into() }
 }
 
 /// Replaces `out` by the wanted ones of encoded integers.

@@ -131,6 +131,11 @@ impl<'a> Columns<'a> {
         out.resize(level.count, T::default());
         let cuts = column::cuts(level);
         let (tag, bytes) = self.required(column)?;
+        if tag == column::OPPOSITE {
+            let (other, bytes) = self.opposite_of(column, bytes)?;
+            let small = move |value: i64| small(1i64.wrapping_sub(value));
+            return self.small_ints((other, bytes), (level, &cuts), scratch, values, out, small);
+        }
         if tag != column::INTS {
             let decoded = self.alone(column, level, scratch, values)?;
             let any = match decoded {
@@ -139,7 +144,20 @@ impl<'a> Columns<'a> {
             };
             return Ok((decoded, any));
         }
-        let source = ints_source(bytes, (level, &cuts), scratch, values);
+        self.small_ints((column, bytes), (level, &cuts), scratch, values, out, small)
+    }
+
+    /// [`Self::small`] of a column of encoded integers.
+    fn small_ints<T: Copy + Default>(
+        &self,
+        (column, bytes): (usize, &'a [u8]),
+        (level, cuts): (&Level, &[Vec<u32>]),
+        scratch: &mut Scratch,
+        values: &mut Vec<i64>,
+        out: &mut [T],
+        small: impl Fn(i64) -> T + Copy,
+    ) -> Result<(Decoded, u64), Damage> {
+        let source = ints_source(bytes, (level, cuts), scratch, values);
         let mut source = source.map_err(|flaw| self.damage(column, flaw))?;
         let (mut strip, mut any) = (Strip::default(), 0);
         for (index, out) in out.chunks_mut(GROUP).enumerate() {
@@ -306,10 +324,46 @@ impl<'a> Columns<'a> {
             column::AGAINST | column::PREVIOUS if may_follow => {
                 return self.following(column, tag, bytes, level, scratch, out);
             }
+            column::OPPOSITE if matches!(kind, ColumnKind::Presence | ColumnKind::Count) => {
+                self.opposite(column, bytes, level, scratch, out)?;
+                return Ok(Decoded::Values);
+            }
             tag => Err(column::unknown_kind(tag)),
         };
         done.map_err(|flaw| self.damage(column, flaw))?;
         Ok(Decoded::Values)
+    }
+
+    /// Number and encoded integers of the column whose opposite this one is.
+    fn opposite_of(&self, column: usize, bytes: &[u8]) -> Result<(usize, &'a [u8]), Damage> {
+        let other = column::reference_of(bytes).and_then(|(other, rest)| {
+            column::nothing_left(rest)?;
+            Ok(usize::from(other))
+        });
+        let other = other.map_err(|flaw| self.damage(column, flaw))?;
+        match self.required(other)? {
+            (column::INTS, bytes) => Ok((other, bytes)),
+            (tag, _) => {
+                let (need, have) = (column::INTS.into(), tag.into());
+                let flaw = Flaw::Mismatch { what: "kind of the opposite column", need, have };
+                Err(self.damage(column, flaw))
+            }
+        }
+    }
+
+    /// A column that is the opposite of another one of the same level.
+    fn opposite(
+        &self,
+        column: usize,
+        bytes: &[u8],
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Damage> {
+        let (other, bytes) = self.opposite_of(column, bytes)?;
+        column::get_ints(bytes, level, &mut scratch.ints, out).map_err(|flaw| self.damage(other, flaw))?;
+        out.iter_mut().for_each(|value| *value = 1i64.wrapping_sub(*value));
+        Ok(())
     }
 
     /// Identifies a column among all decoded ones.

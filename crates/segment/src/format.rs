@@ -8,7 +8,7 @@ use tapedb_codec::bytes::{check_layout, crc32c, u16_at, u32_at, u64_at};
 /// The newest format version that this program reads, and the one it writes.
 ///
 /// Version 2: blocks have a checksum of their content. They are read alike.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 pub(crate) const MAGIC: &[u8; 8] = b"TAPESEG1";
 pub(crate) const END_MAGIC: &[u8; 8] = b"TAPEEND1";
 /// Bytes of the header before the schema.

@@ -237,7 +237,8 @@ impl Shredder<'_, '_> {
         let slots = self.slots.take();
         for field in &node.fields {
             let Node::Leaf { column, kind, width } = field.node else { continue };
-            match self.present(field, &mut nulls, bodies, level) {
+            let siblings = if slots.is_some() { &[] } else { &node.fields[..] };
+            match self.present((field, siblings), &mut nulls, bodies, level) {
                 Some((members, child)) => match slots.and_then(|slots| slots.column(column)) {
                     Some(values) => self.slots(column, kind, &pick(&values, &members), &child)?,
                     None => {
@@ -257,7 +258,7 @@ impl Shredder<'_, '_> {
                 continue;
             }
             let contents = self.contents(node, field, bodies);
-            match self.present(field, &mut nulls, bodies, level) {
+            match self.present((field, &node.fields), &mut nulls, bodies, level) {
                 Some((members, child)) => self.content(&field.node, &contents.pick(&members), &child)?,
                 None => self.content(&field.node, &contents, level)?,
             }
@@ -288,10 +289,11 @@ impl Shredder<'_, '_> {
         Locations { starts: bodies.iter().map(start).collect(), ends }
     }
 
-    /// Writes which values are null, and gives the others; `None` if none is.
+    /// Writes which values are null, and gives the others; `None` if none is. Among the fields of the record that lie in the
+    /// bodies may be one that tells.
     fn present(
         &mut self,
-        field: &FieldNode,
+        (field, siblings): (&FieldNode, &[FieldNode]),
         nulls: &mut NullBits,
         bodies: &[u32],
         level: &Level,
@@ -309,7 +311,29 @@ impl Shredder<'_, '_> {
             return Some((Vec::new(), child));
         }
         let bits = &nulls.bits;
+        if let Some(other) = self.opposite(siblings, (bits, mask), bodies) {
+            let (mut members, mut child) = (Vec::new(), Level::default());
+            child.filter(level, &mut members, |i| bits[i] & mask == 0);
+            self.chunks.add(self.group, column, Some((0, 1)), |_, _, out| column::write_opposite(other, out));
+            return Some((members, child));
+        }
         self.presence(column, level, |i| bits[i] & mask == 0)
+    }
+
+    /// The column of a field of one byte that is always there and is 1 exactly where another one is null: as the size of a level is
+    /// null where its action is to delete it.
+    fn opposite(&self, siblings: &[FieldNode], (bits, mask): (&[u8], u8), bodies: &[u32]) -> Option<u16> {
+        let bytes = siblings.iter().filter_map(|sibling| match sibling.node {
+            Node::Leaf { column, kind: ColumnKind::Int { .. }, width: 1 } if sibling.null.is_none() => {
+                Some((column as u16, sibling.offset))
+            }
+            _ => None,
+        });
+        let mut tells = bytes.filter(|(_, offset)| {
+            let is_null = bits.iter().map(|bits| u8::from(bits & mask != 0));
+            bodies.iter().zip(is_null).all(|(body, is_null)| self.arena[(body + offset) as usize] == is_null)
+        });
+        tells.next().map(|(column, _)| column)
     }
 
     fn presence(

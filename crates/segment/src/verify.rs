@@ -23,6 +23,7 @@ impl Block {
             column::DECIMALS => "decimals",
             column::FLOATS => "floats",
             column::STRINGS => "texts",
+            column::OPPOSITE => "opposite",
             _ => return None,
         })
     }

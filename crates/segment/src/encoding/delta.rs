@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::EncodingError;
 use super::bytes::{Reader, bit_width};
 use super::groups::{GROUP, unpack_sums};
-use super::packed::{self, EXCEPTION_BITS, Packed, Scale, Sink};
+use super::packed::{EXCEPTION_BITS, Packed, Scale, Sink};
 use super::runs::Runs;
 use super::strip::{OFFSET_BITS, Strip};
 use crate::simd::widest;
@@ -38,12 +38,6 @@ pub(super) fn differences(values: &[i64], runs: Runs) -> Ints {
 /// The first value of each run.
 pub(super) fn firsts(values: &[i64], runs: Runs) -> Vec<i64> {
     runs.starts().map(|start| values[start]).collect()
-}
-
-/// Appends the `firsts` of the runs and the `differences` between rows.
-pub(super) fn encode(firsts: &[i64], differences: &[i64], out: &mut Vec<u8>) {
-    packed::encode(firsts, out);
-    packed::encode(differences, out);
 }
 
 /// Replaces `out` by the values of `rows`.
@@ -253,7 +247,13 @@ impl Sums<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::packed;
     use super::*;
+
+    fn encode(firsts: &[i64], differences: &[i64], out: &mut Vec<u8>) {
+        packed::encode(firsts, out);
+        packed::encode(differences, out);
+    }
 
     /// What `scale` makes of sums of `deltas`, in one run that begins at 0: fast, and one by one.
     fn both(deltas: &[i64], scale: Scale) -> (Vec<i64>, Vec<i64>) {

@@ -7,6 +7,7 @@ use super::delta;
 use super::dictionary::{self, Dictionary};
 use super::groups::{GROUP, bounds};
 use super::habit::Habit;
+use super::lag;
 use super::packed::{self, Packed, Scale};
 use super::run_length::{self, Repetitions};
 use super::runs::Runs;
@@ -31,16 +32,22 @@ pub enum IntEncoding {
     Dictionary = 4,
     /// Values that repeat row after row once, with their number.
     RunLength = 5,
-    /// The `pco` format; cold tier only.
+    /// The `pco` format, of the values; cold tier only.
     Pco = 6,
     /// Distances from the smallest value, each with as many bits as it has.
     Split = 7,
     /// Differences to the row before in the run, each with as many bits as it has.
     SplitDelta = 8,
+    /// Differences to the value some places before in the run, bit-packed: of values that take turns.
+    Lag = 9,
+    /// The same, each with as many bits as it has.
+    SplitLag = 10,
+    /// The same in the `pco` format, or differences to the row before; cold tier only.
+    PcoLag = 11,
 }
 
 impl IntEncoding {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Constant,
         Self::Plain,
         Self::Packed,
@@ -50,12 +57,22 @@ impl IntEncoding {
         Self::Pco,
         Self::Split,
         Self::SplitDelta,
+        Self::Lag,
+        Self::SplitLag,
+        Self::PcoLag,
     ];
 
     /// What encodes the integers of a column, from its first byte; `None` for an unknown tag or no bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let tag = bytes.first()? & !(SCALED | BY_RUN);
         Self::ALL.into_iter().find(|&encoding| encoding as u8 == tag)
+    }
+
+    fn layout(self) -> Layout {
+        match self {
+            Self::Split | Self::SplitDelta | Self::SplitLag => Layout::Split,
+            _ => Layout::Groups,
+        }
     }
 
     /// The name that `tapedb inspect` shows.
@@ -70,15 +87,21 @@ impl IntEncoding {
             Self::Pco => "pco",
             Self::Split => "split",
             Self::SplitDelta => "split-delta",
+            Self::Lag => "lag",
+            Self::SplitLag => "split-lag",
+            Self::PcoLag => "pco-lag",
         }
     }
 }
 
-/// Set in the tags of packed, delta and split columns when a divisor and an offset follow.
+/// Set in the tags of columns of numbers that may be divided, when a divisor and an offset follow.
 const SCALED: u8 = 0x40;
 
 /// Set in their tags when every run has a divisor and an offset of its own.
 pub(super) const BY_RUN: u8 = 0x20;
+
+/// Half bits that a value takes less where differences that reach back farther than one place are used.
+const LAG_HALF_BITS: usize = 3;
 
 /// Of large columns the choice samples every eighth group.
 const SAMPLE_STEP: usize = 8;
@@ -139,23 +162,50 @@ fn encode_best(values: &[i64], runs: Runs, tier: Tier, out: &mut Vec<u8>) -> Int
     let start = out.len();
     let choice = Choice::best(values, runs).choice;
     choice.encode(values, out);
-    if tier == Tier::Cold && encode_cold(values, start, out) { IntEncoding::Pco } else { choice.encoding() }
+    let cold = if tier == Tier::Cold { encode_cold(values, runs, start, out) } else { None };
+    cold.unwrap_or_else(|| choice.encoding())
 }
 
 fn are_equal(values: &[i64]) -> bool {
     values.first().is_none_or(|first| values.iter().all(|value| value == first))
 }
 
-/// Puts pco's bytes in place of what `out` holds from `start`, if they are at least a twentieth smaller.
-fn encode_cold(values: &[i64], start: usize, out: &mut Vec<u8>) -> bool {
-    let Some(bytes) = cold::encode(values) else { return false };
-    let smaller = (bytes.len() + 1) * 20 < (out.len() - start) * 19;
-    if smaller {
-        out.truncate(start);
-        out.push(IntEncoding::Pco as u8);
-        out.extend(bytes);
+/// Puts pco's bytes in place of what `out` holds from `start`, if they are at least a twentieth smaller: of the values or of their
+/// differences, whichever takes less.
+fn encode_cold(values: &[i64], runs: Runs, start: usize, out: &mut Vec<u8>) -> Option<IntEncoding> {
+    let scaled = Scaled::of(values, runs);
+    let far = lag::best(scaled.numbers(values));
+    let lags = [None, Some(1)].into_iter().chain(far.map(Some));
+    let encoded = lags.filter_map(|lag| pco_of(values, &scaled, runs, lag));
+    let best = encoded.min_by_key(Vec::len)?;
+    if best.len() * 20 >= (out.len() - start) * 19 {
+        return None;
     }
-    smaller
+    out.truncate(start);
+    out.extend_from_slice(&best);
+    IntEncoding::of(&best)
+}
+
+/// A column whose numbers are in the `pco` format: the divided values, or their differences to those `lag` places before.
+fn pco_of(values: &[i64], scaled: &Scaled, runs: Runs, lag: Option<usize>) -> Option<Vec<u8>> {
+    let numbers = scaled.numbers(values);
+    let mut out = vec![if lag.is_some() { IntEncoding::PcoLag } else { IntEncoding::Pco } as u8];
+    write_scales(&scaled.scale, &mut out);
+    let bytes = match lag {
+        None => cold::encode(numbers)?,
+        Some(lag) => {
+            write_lag(lag, &delta::firsts(numbers, runs), &mut out);
+            cold::encode(&lag::differences(numbers, runs, lag))?
+        }
+    };
+    out.extend(bytes);
+    Some(out)
+}
+
+/// Appends how far differences reach back, and the first value of each run.
+fn write_lag(lag: usize, firsts: &[i64], out: &mut Vec<u8>) {
+    out.push(lag as u8);
+    packed::encode(firsts, out);
 }
 
 /// About how many bits [`encode_ints`] needs for `values` in the hot tier; of large columns it uses a sample.
@@ -180,7 +230,14 @@ enum Choice {
     Constant(i64),
     Plain,
     Packed(Scaled, Layout),
-    Delta { scale: Scales, firsts: Vec<i64>, deltas: Ints, layout: Layout },
+    /// Differences to the value `lag` places before.
+    Delta {
+        scale: Scales,
+        firsts: Vec<i64>,
+        deltas: Ints,
+        layout: Layout,
+        lag: usize,
+    },
     Dictionary(Dictionary),
     RunLength(Repetitions),
 }
@@ -196,13 +253,17 @@ impl Choice {
     /// This one for `values`, which are not all equal, if it can hold them.
     fn of(encoding: IntEncoding, values: &[i64], runs: Runs) -> Option<Self> {
         match encoding {
-            IntEncoding::Constant | IntEncoding::Pco => None,
+            IntEncoding::Constant | IntEncoding::Pco | IntEncoding::PcoLag => None,
             IntEncoding::Plain => Some(Self::Plain),
             IntEncoding::Packed => Some(Self::Packed(Scaled::of(values, runs), Layout::Groups)),
             IntEncoding::Split => Some(Self::Packed(Scaled::of(values, runs), Layout::Split)),
-            IntEncoding::Delta => Some(Self::delta(values, &Scaled::of(values, runs), runs, Layout::Groups)),
-            IntEncoding::SplitDelta => {
-                Some(Self::delta(values, &Scaled::of(values, runs), runs, Layout::Split))
+            IntEncoding::Delta | IntEncoding::SplitDelta => {
+                Some(Self::delta(values, &Scaled::of(values, runs), runs, encoding.layout()))
+            }
+            IntEncoding::Lag | IntEncoding::SplitLag => {
+                let scaled = Scaled::of(values, runs);
+                let lag = lag::best(scaled.numbers(values)).unwrap_or(2);
+                Some(Self::lag(values, &scaled, runs, (encoding.layout(), lag)))
             }
             IntEncoding::Dictionary => Dictionary::of_any(values).map(Self::Dictionary),
             IntEncoding::RunLength => Some(Self::RunLength(Repetitions::of(values))),
@@ -212,7 +273,13 @@ impl Choice {
     fn delta(values: &[i64], scaled: &Scaled, runs: Runs, layout: Layout) -> Self {
         let packed = scaled.numbers(values);
         let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
-        Self::Delta { scale: scaled.scale.clone(), firsts, deltas, layout }
+        Self::Delta { scale: scaled.scale.clone(), firsts, deltas, layout, lag: 1 }
+    }
+
+    fn lag(values: &[i64], scaled: &Scaled, runs: Runs, (layout, lag): (Layout, usize)) -> Self {
+        let packed = scaled.numbers(values);
+        let (firsts, deltas) = (delta::firsts(packed, runs), lag::differences(packed, runs, lag));
+        Self::Delta { scale: scaled.scale.clone(), firsts, deltas, layout, lag }
     }
 
     /// The best for `values`.
@@ -236,6 +303,9 @@ impl Choice {
         }
         let scaled = Scaled::of(values, runs);
         let delta = Self::delta(values, &scaled, runs, Layout::Groups);
+        let far = lag::best(scaled.numbers(values)).map(|lag| {
+            Self::lag(values, &scaled, runs, (Layout::Groups, lag)).with_cost(values).or_split(values)
+        });
         let mut best = Self::Plain.with_cost(values);
         for choice in [Some(Self::Packed(scaled, Layout::Groups)), repetitions(values, changes), Some(delta)]
             .into_iter()
@@ -243,7 +313,12 @@ impl Choice {
         {
             best = best.or(choice.with_cost(values));
         }
-        best.or_split(values)
+        let best = best.or_split(values);
+        match far {
+            // Values have to be read as a whole, and added up: so they must take clearly less.
+            Some(far) if far.cost + values.len() * LAG_HALF_BITS / 16 < best.cost => far,
+            _ => best,
+        }
     }
 
     /// Not tried where the column is small already.
@@ -282,8 +357,10 @@ impl Choice {
             Self::Plain => IntEncoding::Plain,
             Self::Packed(_, Layout::Groups) => IntEncoding::Packed,
             Self::Packed(_, Layout::Split) => IntEncoding::Split,
-            Self::Delta { layout: Layout::Groups, .. } => IntEncoding::Delta,
-            Self::Delta { layout: Layout::Split, .. } => IntEncoding::SplitDelta,
+            Self::Delta { layout: Layout::Groups, lag: 1, .. } => IntEncoding::Delta,
+            Self::Delta { layout: Layout::Split, lag: 1, .. } => IntEncoding::SplitDelta,
+            Self::Delta { layout: Layout::Groups, .. } => IntEncoding::Lag,
+            Self::Delta { layout: Layout::Split, .. } => IntEncoding::SplitLag,
             Self::Dictionary(_) => IntEncoding::Dictionary,
             Self::RunLength(_) => IntEncoding::RunLength,
         }
@@ -299,7 +376,7 @@ impl Choice {
                 let distance = |i: usize| numbers[i].wrapping_sub(min) as u64;
                 scaled.scale.cost() + 2 + split::estimate(distance, values.len(), step(values))
             }
-            Self::Delta { scale, firsts, deltas, layout } => {
+            Self::Delta { scale, firsts, deltas, layout, .. } => {
                 let deltas = match layout {
                     Layout::Groups => sampled(deltas),
                     Layout::Split => split::estimate(|i| zigzag(deltas[i]), deltas.len(), step(deltas)),
@@ -326,12 +403,15 @@ impl Choice {
                 write_signed_varint(min, out);
                 split::encode(numbers.iter().map(|number| number.wrapping_sub(min) as u64), out);
             }
-            Self::Delta { scale, firsts, deltas, layout } => {
+            Self::Delta { scale, firsts, deltas, layout, lag } => {
                 write_scales(scale, out);
-                if *layout == Layout::Groups {
-                    return delta::encode(firsts, deltas, out);
+                match lag {
+                    1 => packed::encode(firsts, out),
+                    lag => write_lag(*lag, firsts, out),
                 }
-                packed::encode(firsts, out);
+                if *layout == Layout::Groups {
+                    return packed::encode(deltas, out);
+                }
                 split::encode(deltas.iter().map(|delta| zigzag(*delta)), out);
             }
             Self::Dictionary(dictionary) => dictionary.encode(out),
@@ -601,6 +681,12 @@ pub fn decode_ints_in(
         Some(IntEncoding::Split | IntEncoding::SplitDelta) => {
             decode_split(&mut reader, tag, runs, count, rows, out)
         }
+        Some(IntEncoding::Lag | IntEncoding::SplitLag | IntEncoding::PcoLag | IntEncoding::Pco) => {
+            decode_whole(&mut reader, tag, runs, count, out)?;
+            out.truncate(rows.end);
+            out.drain(..rows.start);
+            Ok(())
+        }
         Some(IntEncoding::Packed) => decode_packed(&mut reader, tag, count, rows, out),
         Some(IntEncoding::Delta) => {
             let scale = read_scale(&mut reader, tag)?;
@@ -621,12 +707,6 @@ pub fn decode_ints_in(
         }
         Some(IntEncoding::Dictionary) => dictionary::decode(&mut reader, count, rows, out),
         Some(IntEncoding::RunLength) => run_length::decode(&mut reader, count, rows, out),
-        Some(IntEncoding::Pco) => {
-            cold::decode(reader.rest(), 1, count, out)?;
-            out.truncate(rows.end);
-            out.drain(..rows.start);
-            Ok(())
-        }
         None => Err(EncodingError::UnknownTag { offset: 0, tag }),
     }
 }
@@ -764,6 +844,45 @@ fn decode_split(
     Ok(())
 }
 
+/// Decodes all values of an encoding that has no faster way to some of them.
+fn decode_whole(
+    reader: &mut Reader,
+    tag: u8,
+    runs: Runs,
+    count: usize,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let scales = match read_scales(reader, tag, runs)? {
+        none if none.is_empty() => vec![read_scale(reader, tag)?],
+        scales => scales,
+    };
+    let encoding = IntEncoding::of(&[tag]);
+    if encoding == Some(IntEncoding::Pco) {
+        decode_pco(reader, count, out)?;
+    } else {
+        let (offset, lag) = (reader.offset(), usize::from(reader.byte()?));
+        if !(1..=lag::LAG_MAX).contains(&lag) {
+            let (value, max) = (lag as u64, lag::LAG_MAX as u64);
+            return Err(EncodingError::OutOfRange { what: "places between values", offset, value, max });
+        }
+        let mut firsts = Vec::new();
+        Packed::read(reader, runs.len())?.decode(&mut firsts);
+        match encoding {
+            Some(IntEncoding::PcoLag) => decode_pco(reader, count, out)?,
+            Some(IntEncoding::SplitLag) => split::decode(reader, count, out, unzigzag)?,
+            _ => decode_packed(reader, IntEncoding::Packed as u8, count, 0..count, out)?,
+        }
+        lag::add_up(&firsts, runs, lag, out);
+    }
+    apply(&scales, runs, 0..count, out);
+    Ok(())
+}
+
+fn decode_pco(reader: &mut Reader, count: usize, out: &mut Vec<i64>) -> Result<(), EncodingError> {
+    let offset = reader.offset();
+    cold::decode(reader.rest(), offset, count, out)
+}
+
 /// The divisor and offset of each run; none if they have none of their own.
 pub(super) fn read_scales(reader: &mut Reader, tag: u8, runs: Runs) -> Result<Vec<Scale>, EncodingError> {
     if tag & BY_RUN == 0 {
@@ -866,7 +985,10 @@ pub fn every_encoding(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
     let chosen = IntEncoding::ALL.into_iter().filter_map(|encoding| Choice::of(encoding, values, runs));
     let by_run = [Layout::Groups, Layout::Split].into_iter().flat_map(|layout| {
         let scaled = || Scaled::of_each_run(values, runs, 1).0;
+        let far = (2..=lag::LAG_MAX).map(move |lag| Choice::lag(values, &scaled(), runs, (layout, lag)));
         [Choice::Packed(scaled(), layout), Choice::delta(values, &scaled(), runs, layout)]
+            .into_iter()
+            .chain(far)
     });
     let choices = constant.into_iter().chain(chosen).chain(by_run);
     let encoded = choices.map(|choice| {
@@ -879,7 +1001,9 @@ pub fn every_encoding(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
         encode_ints(values, ends, tier, &mut bytes);
         bytes
     });
-    let pco = cold::encode(values).map(|bytes| [&[IntEncoding::Pco as u8], &bytes[..]].concat());
+    let scales = [Scaled::of(values, runs), Scaled::of_each_run(values, runs, 1).0];
+    let lags = || [None].into_iter().chain((1..=lag::LAG_MAX).map(Some));
+    let pco = scales.iter().flat_map(|scaled| lags().filter_map(|lag| pco_of(values, scaled, runs, lag)));
     encoded.chain(best).chain(pco).collect()
 }
 
@@ -1177,9 +1301,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0u8..6, count in 0usize..300) {
+        fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0u8..13, count in 0usize..300) {
             let mut out = Vec::new();
-            for tag in [tag, tag | SCALED] {
+            for tag in [tag, tag | SCALED, tag | BY_RUN] {
                 let bytes: Vec<u8> = [tag].into_iter().chain(bytes.iter().copied()).collect();
                 if decode_ints(&bytes, count, &[], &mut out).is_ok() {
                     prop_assert_eq!(out.len(), count);

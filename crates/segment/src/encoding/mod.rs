@@ -18,6 +18,7 @@ mod former;
 mod groups;
 mod habit;
 mod ints;
+mod lag;
 mod packed;
 mod run_length;
 mod runs;

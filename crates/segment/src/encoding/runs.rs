@@ -2,6 +2,7 @@
 
 use super::EncodingError;
 use super::groups::GROUP;
+use std::ops::Range;
 
 /// Ends of runs that ascend and cover a column.
 #[derive(Clone, Copy)]
@@ -51,6 +52,12 @@ impl<'a> Runs<'a> {
     /// First rows of all runs.
     pub(super) fn starts(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).filter_map(|run| self.start(run))
+    }
+
+    /// The rows of each run.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let end = |run| self.start(run + 1).unwrap_or(self.count);
+        (0..self.len()).filter_map(move |run| Some(self.start(run)?..end(run)))
     }
 
     /// The first run that begins at `row` or later.

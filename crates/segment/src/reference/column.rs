@@ -46,6 +46,14 @@ pub(super) fn numbers(
             previous(&difference, &others, runs)
         });
     }
+    if tag == 7 && kind == Kind::Structure {
+        let other = input.number(2).map_err(flawed)? as u16;
+        input.end().map_err(flawed)?;
+        return Ok(alone(head, (group, other), runs)?
+            .iter()
+            .map(|value| 1i64.wrapping_sub(*value))
+            .collect());
+    }
     let values = match (tag, kind) {
         (0, _) => constant(&mut input, count),
         (1, _) => integer_pieces(input.rest(), count, &runs.ends),
@@ -53,9 +61,19 @@ pub(super) fn numbers(
         (5, Kind::Float(width)) => {
             in_pieces(input.rest(), count, &runs.ends, |bytes, count, ends| floats(bytes, count, ends, width))
         }
-        (tag, _) => Err(beyond("kind of column", 6, tag.into())),
+        (tag, _) => Err(beyond("kind of column", 7, tag.into())),
     };
     values.map_err(flawed)
+}
+
+/// The integers of a column of kind 1.
+fn alone(head: &Head, (group, column): (u16, u16), runs: &Runs) -> Result<Vec<i64>, Damage> {
+    let mut input = Input::new(head.column(group, column)?);
+    let read = input.byte().and_then(|tag| match tag {
+        1 => integer_pieces(input.rest(), runs.count(), &runs.ends),
+        tag => Err(beyond("kind of the opposite column", 1, tag.into())),
+    });
+    read.map_err(|flaw| head.column_damage(group, column, flaw))
 }
 
 fn constant(input: &mut Input, count: usize) -> Result<Vec<i64>, Flaw> {

@@ -23,10 +23,14 @@ pub fn integers(bytes: &[u8], count: usize, ends: &[u32]) -> Result<Vec<i64>, Fl
         0x03 | 0x43 | 0x23 => delta(&mut input, tag, count, &runs),
         0x04 => dictionary(&mut input, count),
         0x05 => run_length(&mut input, count),
-        0x06 => pcodec(&mut input, count),
+        0x06 | 0x46 | 0x26 => {
+            let scales = scales(&mut input, tag, &runs)?;
+            Ok(scaled(&pcodec(&mut input, count)?, &runs, &scales))
+        }
         0x07 | 0x47 | 0x27 => split_values(&mut input, tag, count, &runs),
         0x08 | 0x48 | 0x28 => split_delta(&mut input, tag, count, &runs),
-        tag => Err(beyond("tag of integers", 8, tag.into())),
+        0x09 | 0x49 | 0x29 | 0x0a | 0x4a | 0x2a | 0x0b | 0x4b | 0x2b => lag(&mut input, tag, count, &runs),
+        tag => Err(beyond("tag of integers", 11, tag.into())),
     }?;
     input.end()?;
     Ok(values)
@@ -89,6 +93,32 @@ fn split_delta(input: &mut Input, tag: u8, count: usize, runs: &[usize]) -> Resu
     let firsts = groups(input, runs.len())?;
     let differences: Vec<i64> = split(input, count)?.into_iter().map(unzigzag).collect();
     Ok(scaled(&added_up(&firsts, &differences, runs), runs, &scales))
+}
+
+/// Differences to the value some places before.
+fn lag(input: &mut Input, tag: u8, count: usize, runs: &[usize]) -> Result<Vec<i64>, Flaw> {
+    let scales = scales(input, tag, runs)?;
+    let places = usize::from(input.byte()?);
+    if !(1..=8).contains(&places) {
+        return Err(beyond("places between values", 8, places as u64));
+    }
+    let firsts = groups(input, runs.len())?;
+    let differences = match tag & 0x0f {
+        0x09 => groups(input, count)?,
+        0x0a => split(input, count)?.into_iter().map(unzigzag).collect(),
+        _ => pcodec(input, count)?,
+    };
+    let mut values: Vec<i64> = Vec::with_capacity(count);
+    for (first, length) in firsts.iter().zip(runs) {
+        let start = values.len();
+        values.push(*first);
+        let rows = start + 1..start + length;
+        for (row, difference) in rows.clone().zip(&differences[rows]) {
+            let before = if row - start < places { start } else { row - places };
+            values.push(difference.wrapping_add(values[before]));
+        }
+    }
+    Ok(scaled(&values, runs, &scales))
 }
 
 /// A run's first value is given; each other one is the value before plus its difference.

@@ -120,14 +120,14 @@ fn the_golden_file_is_written_and_read() {
     let (layouts, messages) = golden_messages();
     let options = BlockOptions { rows: 25, ..BlockOptions::default() };
     let written = written(layouts, options, &messages);
-    let path = format!("{VECTORS}/segment_v2.seg");
+    let path = format!("{VECTORS}/segment_v3.seg");
     let golden = std::fs::read(&path).unwrap_or_default();
     if golden != written {
-        let new = std::env::temp_dir().join("segment_v2.seg");
+        let new = std::env::temp_dir().join("segment_v3.seg");
         std::fs::write(&new, &written).unwrap();
         panic!("the writer no longer writes {path} but {}", new.display());
     }
-    read_golden(&golden, 2, &messages);
+    read_golden(&golden, 3, &messages);
 }
 
 /// Written by version 0.1.0, and frozen: nothing writes such a file any more.
@@ -135,6 +135,13 @@ fn the_golden_file_is_written_and_read() {
 fn files_of_version_1_are_read() {
     let (_, messages) = golden_messages();
     read_golden(&std::fs::read(format!("{VECTORS}/segment_v1.seg")).unwrap(), 1, &messages);
+}
+
+/// Frozen too: versions before columns of opposites, and before integers that take turns, wrote it.
+#[test]
+fn files_of_version_2_are_read() {
+    let (_, messages) = golden_messages();
+    read_golden(&std::fs::read(format!("{VECTORS}/segment_v2.seg")).unwrap(), 2, &messages);
 }
 
 fn read_golden(golden: &[u8], version: u16, messages: &[Message]) {

@@ -30,6 +30,48 @@ fn messages_of_any_schema_come_back() {
     });
 }
 
+/// Where a field tells which values of others are null, and where it does not quite; and values that take turns.
+#[test]
+fn presence_that_another_field_tells_comes_back() {
+    let schema = "enum Action { SET, DELETE }
+        record Level { action: Action, other: bool, size: u32?, price: decimal64?, name: string? }
+        message M { gone: bool, size: i64?, note: string?, levels: array<record<Level>> }";
+    let layouts = Layouts::new(schema.parse().expect("a schema")).expect("layouts");
+    each_seed("presence that another field tells", 40, |seed| {
+        let mut random = Random::new(seed);
+        let exceptions = random.pick(&[0, 0, 1]);
+        let mut messages = Vec::new();
+        for sequence in 0..random.count().min(2_000) as u64 {
+            let mut level = |turn: usize| {
+                let is_set = random.below(3) > 0;
+                let is_null = |random: &mut Random| !is_set ^ (exceptions > 0 && random.below(500) == 0);
+                let action = if is_set { "SET" } else { "DELETE" };
+                let (size, price) = (turn * 100_000 + random.below(90), random.below(1_000));
+                let size = if is_null(&mut random) { "null".into() } else { size.to_string() };
+                let price = if is_null(&mut random) { "null".into() } else { format!("\"{price}.5\"") };
+                let name = if is_null(&mut random) { "null" } else { "\"x\"" };
+                format!(
+                    r#"{{"action": "{action}", "other": {}, "size": {size}, "price": {price}, "name": {name}}}"#,
+                    !is_set
+                )
+            };
+            let levels = [level(0), level(1)].join(", ");
+            let gone = random.below(2) == 0;
+            let (size, note) = if gone { ("null", "null") } else { ("7", "\"y\"") };
+            let json = format!(
+                r#"{{"$type": "M", "gone": {gone}, "size": {size}, "note": {note}, "levels": [{levels}]}}"#
+            );
+            let mut body = Vec::new();
+            let record = layouts.from_json(&json).expect("a message");
+            layouts.encode(&record, &mut body).expect("it is encoded");
+            let symbol = random.below(3) as u32;
+            messages
+                .push((RowHeader { time: sequence as i64, sequence, symbol, type_id: record.type_id }, body));
+        }
+        compare(&Plan::new(layouts.clone()), &messages, &mut random);
+    });
+}
+
 /// Recorded messages that are compared, of each format.
 const RECORDED: u64 = 10_000;
 

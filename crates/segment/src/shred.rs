@@ -237,8 +237,7 @@ impl Shredder<'_, '_> {
         let slots = self.slots.take();
         for field in &node.fields {
             let Node::Leaf { column, kind, width } = field.node else { continue };
-            let siblings = if slots.is_some() { &[] } else { &node.fields[..] };
-            match self.present((field, siblings), &mut nulls, bodies, level) {
+            match self.present((field, &node.fields), &mut nulls, bodies, level) {
                 Some((members, child)) => match slots.and_then(|slots| slots.column(column)) {
                     Some(values) => self.slots(column, kind, &pick(&values, &members), &child)?,
                     None => {

@@ -111,10 +111,13 @@ mod tests {
 
     #[test]
     fn values_that_take_turns_are_found() {
-        let turns = |count: i64| -> Vec<i64> {
-            (0..1_000i64)
-                .map(|i| 1_000_000 * (i % count) + (i.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 60))
-                .collect()
+        let random = |i: u64| {
+            let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 60
+        };
+        let turns = |count: u64| -> Vec<i64> {
+            (0..1_000).map(|i| (1_000_000 * (i % count) + random(i)).cast_signed()).collect()
         };
         assert_eq!([1, 2, 3, 4].map(|count| best(&turns(count))), [None, Some(2), Some(3), Some(4)]);
         assert_eq!(

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+use tapedb_codec::dynamic::{RecordValue, Value};
 use tapedb_engine::{
-    CheckDepth, CheckEvent, CheckReport, Chunk, CursorBuilder, Database, Finding, Severity, Values,
+    CheckDepth, CheckEvent, CheckReport, Chunk, CursorBuilder, Database, Finding, Severity, StreamOptions,
+    Values,
 };
 use tapedb_schema::Timestamp;
 
@@ -219,6 +221,49 @@ fn a_check_names_every_flipped_byte_of_a_manifest_and_a_missing_segment() {
     let (checked, found) = check(&db);
     assert_eq!((checked.damaged, checked.messages_damaged, checked.notes), (1, MESSAGES, 1), "{found:?}");
     assert!(found[0].path == segment && found[0].what.contains("0 to 39"), "{found:?}");
+}
+
+/// Columns that only segments of version 3 have: sizes that take turns, and a presence that another field tells.
+#[test]
+fn a_check_names_every_flipped_byte_of_columns_that_take_turns() {
+    let (directory, schema) = (
+        tempfile::tempdir().unwrap(),
+        "enum Action { SET, DELETE }
+        record Level { action: Action, size: i64? } message M { levels: array<record<Level>> }",
+    );
+    let path = directory.path().join("db");
+    let db = Database::open_without_maintenance(&path).unwrap();
+    let stream = db.create_stream("s", schema.parse().unwrap(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for i in 0..64 {
+        let level = |at: i64| {
+            let (is_set, size) = ((6 * i + at) % 50 > 0, at % 2 * 1_000_000 + (3 * i + at) * 37 % 101);
+            let size = if is_set { Value::Int(size) } else { Value::Null };
+            Value::Record(RecordValue { type_id: 0, fields: vec![Value::Enum(u16::from(!is_set)), size] })
+        };
+        let levels = Value::Array((0..6).map(level).collect());
+        let record = RecordValue { type_id: 1, fields: vec![levels] };
+        loader.append_value("A", Timestamp(i), &record).unwrap();
+    }
+    loader.close().unwrap();
+    stream.seal().unwrap();
+    drop((stream, db));
+    let segment = files(&path, "seg").pop().unwrap();
+    let whole = fs::read(&segment).unwrap();
+    assert_eq!(whole[8..10], 3u16.to_le_bytes());
+    let db = Database::open_read_only(&path).unwrap();
+    assert_eq!(check(&db).0.messages, 64);
+    let mut broken = whole.clone();
+    for bit in 0..8 * whole.len() {
+        broken[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&segment, &broken).unwrap();
+        let (checked, found) = check(&db);
+        assert!(
+            checked.damaged > 0 && found.iter().all(|found| found.path == segment),
+            "bit {bit}: {found:?}"
+        );
+        broken[bit / 8] ^= 1 << (bit % 8);
+    }
 }
 
 #[test]

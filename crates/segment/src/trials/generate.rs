@@ -142,7 +142,7 @@ fn ends(random: &mut Random, count: usize) -> Vec<u32> {
 
 type Kind = fn(&mut Random, usize, &mut Vec<i64>);
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 18] = [
     pauses,
     pauses,
     pauses,
@@ -159,6 +159,8 @@ const KINDS: [Kind; 16] = [
     sizes,
     wrapping,
     decimals,
+    turns,
+    turns,
 ];
 
 /// Adds a step to the last value, so many times.
@@ -283,5 +285,21 @@ fn decimals(random: &mut Random, count: usize, values: &mut Vec<i64>) {
     for _ in 0..count {
         let zeros = 10i64.pow(random.below(10) as u32);
         values.push(random.bits(20).wrapping_mul(zeros));
+    }
+}
+
+/// Values that take turns: each walks, stands still or jumps on its own, most often far from the others.
+fn turns(random: &mut Random, count: usize, values: &mut Vec<i64>) {
+    let unit = random.unit();
+    let mut turns: Vec<(i64, u32)> =
+        (0..2 + random.below(8)).map(|_| (random.any(), random.pick(&[0, 0, 1, 4, 9, 30, 63, 64]))).collect();
+    let (length, share) = (turns.len(), 1 + random.below(300));
+    for i in 0..count {
+        // Sometimes one misses its turn, so that all others are elsewhere from then on.
+        let skipped = usize::from(random.below(share) == 0);
+        let (value, width) = &mut turns[(i + skipped) % length];
+        let step = unit.wrapping_mul(random.bits(*width));
+        *value = if random.below(2) == 0 { value.wrapping_add(step) } else { value.wrapping_sub(step) };
+        values.push(*value);
     }
 }

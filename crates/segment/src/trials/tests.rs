@@ -190,3 +190,27 @@ fn repetitions_and_full_columns_come_back() {
         compare(&(0..count).map(|i| i * 7 % 1_009).collect::<Vec<i64>>(), &[count as u32]);
     }
 }
+
+/// Two to nine that take turns, in columns that are shorter than their number, end at edges of groups, or are as long as columns can
+/// be; differences that do not fit 64 bits, and runs shorter than the distance.
+#[test]
+fn values_that_take_turns_come_back() {
+    let near = [0, 3, -5, 40, 1 << 20, -(1 << 33), 77, 1 << 50, 9];
+    let far = [i64::MIN, i64::MAX, 0, -1, i64::MIN + 1, i64::MAX - 1, 1, i64::MIN / 2, i64::MAX / 2];
+    for bases in [near, far] {
+        for turns in 2..=9 {
+            let value = |i: usize| bases[i % turns].wrapping_add((i * i % 7) as i64);
+            for count in (1..12).chain([126, 127, 128, 129, 130, 255, 256, 257, 700]) {
+                let values: Vec<i64> = (0..count).map(value).collect();
+                compare(&values, &[count as u32]);
+                let short: Vec<u32> = (1..count as u32).filter(|end| end % 3 == 1).collect();
+                compare(&values, &[&short[..], &[count as u32]].concat());
+            }
+        }
+    }
+    for count in [65_535, 65_536] {
+        let value = |i: usize| (i % 2 * 1_000_000 + i * 31 % 11) as i64 * 25;
+        let values: Vec<i64> = (0..count).map(value).collect();
+        compare(&values, if count == 65_535 { &[65_535] } else { &[1, 2, 4, 40_000, 65_536] });
+    }
+}

@@ -1,8 +1,9 @@
 //! Segments as files: what the index finds, and what damage leaves.
 
+use tapedb_codec::dynamic::Layouts;
 use tapedb_segment::{
-    Block, BlockOptions, ColumnValues, Damage, DamagedPart, Decoder, Plan, Rows, Segment, SegmentError,
-    SegmentHeader, SegmentWriter, Selection,
+    Block, BlockEntry, BlockOptions, ColumnValues, Damage, DamagedPart, Decoder, Plan, RowHeader, Rows,
+    Segment, SegmentError, SegmentHeader, SegmentWriter, Selection,
 };
 use tapedb_testing::blocks::{Message, messages};
 use tapedb_testing::schemas::sample_layouts;
@@ -112,6 +113,72 @@ fn every_flipped_bit_is_found_and_costs_one_block_at_most() {
         }
     }
     assert!(in_blocks > 1_000 && elsewhere > 100);
+}
+
+/// Sizes that take turns, which the value before the last predicts, and are null where their level is deleted.
+fn file_with_turns() -> (Vec<Message>, Vec<u8>) {
+    let schema = "enum Action { SET, DELETE } record Level { action: Action, size: u32? }
+        message M { levels: array<record<Level>> }";
+    let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
+    let level = |i: usize, at: usize| match (6 * i + at) % 50 {
+        0 => r#"{"action": "DELETE", "size": null}"#.to_string(),
+        _ => {
+            let size = at % 2 * 1_000_000 + (3 * i + at) * 37 % 101;
+            format!(r#"{{"action": "SET", "size": {size}}}"#)
+        }
+    };
+    let message = |i: usize| {
+        let levels: Vec<String> = (0..6).map(|at| level(i, at)).collect();
+        let record = layouts.from_json(&format!(r#"{{"$type": "M", "levels": [{}]}}"#, levels.join(", ")));
+        let (record, mut body) = (record.unwrap(), Vec::new());
+        layouts.encode(&record, &mut body).unwrap();
+        let row = RowHeader { time: i as i64, sequence: i as u64, symbol: 0, type_id: record.type_id };
+        (row, body)
+    };
+    let messages: Vec<Message> = (0..120).map(message).collect();
+    let plan = Plan::new(layouts.clone());
+    let options = BlockOptions { rows: 60, ..BlockOptions::default() };
+    let mut writer = SegmentWriter::new(Vec::new(), plan, &SegmentHeader::default(), options).unwrap();
+    messages.iter().for_each(|(row, body)| writer.push(*row, body).unwrap());
+    (messages, writer.finish().unwrap().0)
+}
+
+/// The first bytes of the columns of a file: kind, and tag of integers.
+fn kinds_of(bytes: &[u8]) -> Vec<(u8, u8)> {
+    let (segment, mut block, mut kinds) = (Segment::open(bytes).unwrap(), Block::new(), Vec::new());
+    for (index, entry) in segment.blocks().iter().enumerate() {
+        segment.read_block(index, &mut block).unwrap();
+        let start = |offset: u32| (entry.offset + u64::from(offset)) as usize;
+        let chunks = block.head().chunks.iter().filter(|chunk| chunk.len > 1);
+        kinds.extend(chunks.map(|chunk| (bytes[start(chunk.offset)], bytes[start(chunk.offset) + 1])));
+    }
+    kinds
+}
+
+/// Every bit of a file with columns that only version 3 has: each is found, and costs its block at most.
+#[test]
+fn every_flipped_bit_of_columns_that_take_turns_is_found() {
+    let (messages, bytes) = file_with_turns();
+    let kinds = kinds_of(&bytes);
+    assert!(kinds.iter().any(|(kind, _)| *kind == 7), "a presence that follows: {kinds:?}");
+    let is_lag = |tag: u8| matches!(tag & 0x1f, 9 | 10);
+    assert!(kinds.iter().any(|(kind, tag)| *kind == 1 && is_lag(*tag)), "a lag: {kinds:?}");
+    let segment = Segment::open(&bytes).unwrap();
+    assert_eq!(segment.blocks().len(), 2);
+    let mut flipped = bytes.clone();
+    for bit in 0..8 * bytes.len() {
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let within = |b: &BlockEntry| (b.offset..b.offset + u64::from(b.len)).contains(&(bit as u64 / 8));
+        match (segment.blocks().iter().position(within), read_all(&flipped)) {
+            (Some(block), Ok((count, damages))) => {
+                assert_eq!((count, damages.len()), (messages.len() - 60, 1), "bit {bit}");
+                assert_eq!(damages[0].block, Some(block as u32), "bit {bit}: {}", damages[0]);
+            }
+            (None, Err(SegmentError::Damaged(_))) => {}
+            (block, other) => panic!("bit {bit} of block {block:?}: {other:?}"),
+        }
+        flipped[bit / 8] ^= 1 << (bit % 8);
+    }
 }
 
 #[test]

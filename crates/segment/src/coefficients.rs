@@ -76,7 +76,10 @@ fn restore_small(header: DecimalForm, numbers: &mut [i64], shifts: &[i64]) -> bo
 
 /// [`restore_small`] of 128: loops of known length.
 fn restore_group(header: DecimalForm, numbers: &mut [i64; GROUP], shifts: &[i64; GROUP]) -> bool {
-    let mut magnitudes: [u64; GROUP] = std::array::from_fn(|i| numbers[i].unsigned_abs());
+    let mut magnitudes = [0; GROUP];
+    for (magnitude, number) in magnitudes.iter_mut().zip(&*numbers) {
+        *magnitude = number.unsigned_abs();
+    }
     match header.written {
         DecimalsWritten::Unscaled => join(header.exponent, &magnitudes, shifts, numbers),
         DecimalsWritten::Scaled => {

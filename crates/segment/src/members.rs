@@ -60,7 +60,9 @@ pub(crate) fn find(marks: &[u8], mark: u8, places: &mut Vec<u32>) {
             for eight in eights {
                 let found = bits_of(u64::from_le_bytes(*eight) ^ (ONES * u64::from(mark)));
                 if let Some(out) = out[to..].first_chunk_mut::<EIGHT>() {
-                    *out = CHOSEN[usize::from(found)].map(|i| place + u32::from(i));
+                    for (out, i) in out.iter_mut().zip(&CHOSEN[usize::from(found)]) {
+                        *out = place + u32::from(*i);
+                    }
                 }
                 to += found.count_ones() as usize;
                 place += EIGHT as u32;

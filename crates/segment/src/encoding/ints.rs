@@ -856,25 +856,50 @@ fn decode_whole(
         none if none.is_empty() => vec![read_scale(reader, tag)?],
         scales => scales,
     };
-    let encoding = IntEncoding::of(&[tag]);
+    // Differences are multiplied by the one divisor while they are at hand: their sums are then the values.
+    let (one, encoding) =
+        (if let [scale] = scales[..] { Some(scale) } else { None }, IntEncoding::of(&[tag]));
+    let scale = one.map_or(Scale::NONE, |scale| Scale { offset: 0, ..scale });
     if encoding == Some(IntEncoding::Pco) {
         decode_pco(reader, count, out)?;
-    } else {
-        let (offset, lag) = (reader.offset(), usize::from(reader.byte()?));
-        if !(1..=lag::LAG_MAX).contains(&lag) {
-            let (value, max) = (lag as u64, lag::LAG_MAX as u64);
-            return Err(EncodingError::OutOfRange { what: "places between values", offset, value, max });
-        }
-        let mut firsts = Vec::new();
-        Packed::read(reader, runs.len())?.decode(&mut firsts);
-        match encoding {
-            Some(IntEncoding::PcoLag) => decode_pco(reader, count, out)?,
-            Some(IntEncoding::SplitLag) => split::decode(reader, count, out, unzigzag)?,
-            _ => decode_packed(reader, IntEncoding::Packed as u8, count, 0..count, out)?,
-        }
-        lag::add_up(&firsts, runs, lag, out);
+        apply(&scales, runs, 0..count, out);
+        return Ok(());
     }
-    apply(&scales, runs, 0..count, out);
+    let (offset, lag) = (reader.offset(), usize::from(reader.byte()?));
+    if !(1..=lag::LAG_MAX).contains(&lag) {
+        let (value, max) = (lag as u64, lag::LAG_MAX as u64);
+        return Err(EncodingError::OutOfRange { what: "places between values", offset, value, max });
+    }
+    let mut firsts = Vec::new();
+    Packed::read(reader, runs.len())?.decode(&mut firsts);
+    match encoding {
+        Some(IntEncoding::PcoLag) => {
+            decode_pco(reader, count, out)?;
+            apply(&[scale], runs, 0..count, out);
+        }
+        Some(IntEncoding::SplitLag) => split::decode(
+            reader,
+            count,
+            out,
+            #[inline(always)]
+            |number| scale.apply(unzigzag(number)),
+        )?,
+        _ => {
+            let differences = Packed::read(reader, count)?;
+            reader.finish()?;
+            differences.decode_rows(0..count, scale, out);
+        }
+    }
+    match one {
+        Some(scale) => {
+            firsts.iter_mut().for_each(|first| *first = scale.apply(*first));
+            lag::add_up(&firsts, runs, lag, out);
+        }
+        None => {
+            lag::add_up(&firsts, runs, lag, out);
+            apply(&scales, runs, 0..count, out);
+        }
+    }
     Ok(())
 }
 
@@ -899,18 +924,22 @@ pub(super) fn read_scales(reader: &mut Reader, tag: u8, runs: Runs) -> Result<Ve
 
 /// Scales `out`, which are the values of `rows`: by the one scale, or each run by its own.
 fn apply(scales: &[Scale], runs: Runs, rows: Range<usize>, out: &mut [i64]) {
-    if let [scale] = scales {
+    let each = |scale: &Scale, values: &mut [i64]| {
         if *scale != Scale::NONE {
-            out.iter_mut().for_each(|value| *value = scale.apply(*value));
+            widest(
+                #[inline(always)]
+                || values.iter_mut().for_each(|value| *value = scale.apply(*value)),
+            );
         }
-        return;
+    };
+    if let [scale] = scales {
+        return each(scale, out);
     }
     let starts = runs.starts().chain([rows.end]).collect::<Vec<usize>>();
     for (bounds, scale) in starts.windows(2).zip(scales) {
         let part = bounds[0].max(rows.start)..bounds[1].min(rows.end);
         if !part.is_empty() {
-            let values = &mut out[part.start - rows.start..part.end - rows.start];
-            values.iter_mut().for_each(|value| *value = scale.apply(*value));
+            each(scale, &mut out[part.start - rows.start..part.end - rows.start]);
         }
     }
 }

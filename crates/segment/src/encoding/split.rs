@@ -122,8 +122,14 @@ fn extract(
     out: &mut [i64],
     value: impl Fn(u64) -> i64,
 ) -> usize {
-    let kept = widths.map(|width| width.saturating_sub(1));
-    let bits = at % 8 + kept.iter().map(|kept| usize::from(*kept)).sum::<usize>();
+    // Loops instead of `map`, which is called for each number where it is not inlined.
+    let mut kept = [0; GROUP];
+    let mut bits = 0u32;
+    for (kept, width) in kept.iter_mut().zip(widths) {
+        *kept = width.saturating_sub(1);
+        bits += u32::from(*kept);
+    }
+    let bits = at % 8 + bits as usize;
     let rest = bytes.get(at / 8..).unwrap_or_default();
     // Bytes that are missing are reported when all groups have been read.
     let here = &rest[..rest.len().min(bits.div_ceil(8))];

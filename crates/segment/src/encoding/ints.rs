@@ -101,7 +101,7 @@ const SCALED: u8 = 0x40;
 pub(super) const BY_RUN: u8 = 0x20;
 
 /// Half bits that a value takes less where differences that reach back farther than one place are used.
-const LAG_HALF_BITS: usize = 3;
+const LAG_HALF_BITS: usize = 7;
 
 /// Of large columns the choice samples every eighth group.
 const SAMPLE_STEP: usize = 8;

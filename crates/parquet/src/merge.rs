@@ -1,7 +1,7 @@
 //! The rows of several files in time order, as encoded messages.
 
+use crate::batch_file::{BatchFile, OpenFile};
 use crate::error::Error;
-use crate::file::{Batches, ParquetFile};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
@@ -20,7 +20,7 @@ const SEQUENCE: &str = "sequence";
 #[derive(Debug)]
 pub struct Source {
     /// The file.
-    pub file: ParquetFile,
+    pub file: BatchFile,
     /// Encodes its rows.
     pub encoder: RowEncoder,
     /// The column that is the time.
@@ -40,6 +40,7 @@ pub struct Merge {
     due: BinaryHeap<Reverse<Due>>,
     /// The source of the row that was given last.
     current: Option<usize>,
+    advance: u64,
 }
 
 /// When a source has its next row: its time and sequence number, and the source.
@@ -63,7 +64,7 @@ pub struct MergedRow<'a> {
 /// A file that is open.
 #[derive(Debug)]
 struct Reading {
-    batches: Batches,
+    batches: OpenFile,
     columns: BatchColumns,
     sequences: Option<UInt64Array>,
     encoded: EncodedRows,
@@ -75,11 +76,18 @@ struct Reading {
 impl Merge {
     /// A merge of these files.
     pub fn new(sources: Vec<Source>) -> Self {
+        let is_only = sources.len() == 1;
         let due = |(index, source): (usize, &Source)| {
-            Reverse((source.file.earliest(&source.time).unwrap_or(i64::MIN), 0, index))
+            let first = if is_only { None } else { source.earliest() };
+            Reverse((first.unwrap_or(i64::MIN), 0, index))
         };
         let due = sources.iter().enumerate().map(due).collect();
-        Self { readings: sources.iter().map(|_| None).collect(), sources, due, current: None }
+        Self { readings: sources.iter().map(|_| None).collect(), sources, due, current: None, advance: 0 }
+    }
+
+    /// How much of all files is read, as [`BatchFile::length`] states it for each.
+    pub fn advance(&self) -> u64 {
+        self.advance
     }
 
     /// The next row; `None`: that was all.
@@ -92,7 +100,7 @@ impl Merge {
     )]
     pub fn next(&mut self) -> Result<Option<MergedRow<'_>>, Error> {
         if let Some(current) = self.current.take() {
-            self.advance(current)?;
+            self.go_on(current)?;
         }
         let Some((index, time)) = self.next_due()? else { return Ok(None) };
         self.current = Some(index);
@@ -116,8 +124,9 @@ impl Merge {
 
     fn open(&mut self, index: usize) -> Result<(), Error> {
         let source = &self.sources[index];
-        let mut batches = source.file.batches()?;
-        let Some(batch) = next_batch(&mut batches)? else { return Ok(()) };
+        let mut batches = source.file.open_rows()?;
+        let Some((batch, read)) = batches.next()? else { return Ok(()) };
+        self.advance += read;
         let reading = Reading::of(source, batches, &batch, 0)?;
         self.due.push(Reverse(reading.due(source, index)?));
         self.readings[index] = Some(reading);
@@ -125,13 +134,14 @@ impl Merge {
     }
 
     /// Goes to a source's next row.
-    fn advance(&mut self, index: usize) -> Result<(), Error> {
+    fn go_on(&mut self, index: usize) -> Result<(), Error> {
         let source = &self.sources[index];
         let Some(mut reading) = self.readings[index].take() else { return Ok(()) };
         reading.row += 1;
         if reading.row == reading.columns.len() {
             let rows = reading.rows_before + reading.row as u64;
-            let Some(batch) = next_batch(&mut reading.batches)? else { return Ok(()) };
+            let Some((batch, read)) = reading.batches.next()? else { return Ok(()) };
+            self.advance += read;
             reading = Reading::of(source, reading.batches, &batch, rows)?;
         } else if reading.row == reading.encoded.rows().end {
             let encoded = source.encoder.encode(&reading.columns, reading.row, &mut reading.encoded);
@@ -143,14 +153,23 @@ impl Merge {
     }
 }
 
-/// The next batch that has rows.
-fn next_batch(batches: &mut Batches) -> Result<Option<RecordBatch>, Error> {
-    batches.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0)).transpose()
+impl Source {
+    /// The time of the file's first row, or one before it; `None`: it is not known. A Parquet file states it, an Arrow file is read for it.
+    fn earliest(&self) -> Option<i64> {
+        match &self.file {
+            BatchFile::Parquet(file) => file.earliest(&self.time),
+            // What is wrong with it is named when it is due.
+            BatchFile::Ipc(_) => {
+                let (batch, _) = self.file.open_rows().ok()?.next().ok()??;
+                self.encoder.columns(&renamed(&batch, self).ok()?).ok()?.time(0).ok()
+            }
+        }
+    }
 }
 
 impl Reading {
     /// A file at the first row of a batch.
-    fn of(source: &Source, batches: Batches, batch: &RecordBatch, rows_before: u64) -> Result<Self, Error> {
+    fn of(source: &Source, batches: OpenFile, batch: &RecordBatch, rows_before: u64) -> Result<Self, Error> {
         let path = source.file.path();
         let batch = renamed(batch, source).map_err(|what| Error::new(path, what))?;
         let has_sequences = source.file.origin().is_some_and(|origin| origin.sequences);

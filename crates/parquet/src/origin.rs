@@ -1,6 +1,8 @@
 //! Where a file comes from: metadata that lets an import restore the stream.
 
+use arrow_schema::Schema;
 use parquet::file::metadata::KeyValue;
+use std::collections::HashMap;
 
 /// Keys of a file's metadata.
 const STREAM: &str = "tapedb.stream";
@@ -25,21 +27,40 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The entries of a file's metadata.
-    pub(crate) fn entries(&self) -> Vec<KeyValue> {
-        let entry = |key: &str, value: &str| KeyValue::new(key.into(), Some(value.into()));
-        vec![
-            entry(STREAM, &self.stream),
-            entry(SCHEMA, &self.schema),
-            entry(RECORD, &self.record),
-            entry(DECIMALS, &self.decimals),
-            entry(SEQUENCES, if self.sequences { "true" } else { "false" }),
+    fn texts(&self) -> [(&'static str, &str); 5] {
+        [
+            (STREAM, &self.stream),
+            (SCHEMA, &self.schema),
+            (RECORD, &self.record),
+            (DECIMALS, &self.decimals),
+            (SEQUENCES, if self.sequences { "true" } else { "false" }),
         ]
     }
 
-    /// The origin of a file; `None`: TapeDB did not write it.
+    /// The entries of a file's metadata.
+    pub(crate) fn entries(&self) -> Vec<KeyValue> {
+        self.texts().map(|(key, value)| KeyValue::new(key.into(), Some(value.into()))).into()
+    }
+
+    /// The columns of an Arrow file with this metadata.
+    #[must_use]
+    pub fn with_columns(&self, columns: &Schema) -> Schema {
+        let mut metadata = columns.metadata().clone();
+        metadata.extend(self.texts().map(|(key, value)| (key.into(), value.into())));
+        columns.clone().with_metadata(metadata)
+    }
+
+    /// The origin of a Parquet file; `None`: TapeDB did not write it.
     pub(crate) fn of(entries: &[KeyValue]) -> Option<Self> {
-        let value = |key: &str| entries.iter().find(|entry| entry.key == key)?.value.clone();
+        Self::of_values(|key| entries.iter().find(|entry| entry.key == key)?.value.clone())
+    }
+
+    /// The origin of an Arrow file.
+    pub(crate) fn of_metadata(metadata: &HashMap<String, String>) -> Option<Self> {
+        Self::of_values(|key| metadata.get(key).cloned())
+    }
+
+    fn of_values(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         Some(Self {
             stream: value(STREAM)?,
             schema: value(SCHEMA)?,

@@ -1,4 +1,4 @@
-//! Record batches and Parquet files, in and out: `load --format arrow`, `export`, `import --format parquet`.
+//! Record batches and Parquet files, in and out: `load --format arrow`, `export`, `import --format parquet|arrow`.
 
 use crate::support::{Place, Run, end, signal};
 use std::io::Write;
@@ -214,6 +214,109 @@ fn files_of_others_show_their_schema_before_anything_is_written() {
     let run = import("--type Bar --yes");
     assert_eq!(run.code, 0, "{}", run.err);
     assert_eq!(place.messages("new"), 2000);
+}
+
+/// An IPC file of the batches of an IPC stream, without the stream's metadata, as others write it.
+#[cfg(feature = "parquet")]
+fn ipc_file(stream: &Path, to: &Path) {
+    use arrow_ipc::reader::StreamReader;
+    use arrow_ipc::writer::FileWriter;
+    let reader = StreamReader::try_new(std::fs::File::open(stream).unwrap(), None).unwrap();
+    let schema = reader.schema().as_ref().clone().with_metadata(Default::default());
+    let mut writer = FileWriter::try_new(std::fs::File::create(to).unwrap(), &schema).unwrap();
+    reader.for_each(|batch| writer.write(&batch.unwrap()).unwrap());
+    writer.finish().unwrap();
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn arrow_files_are_imported_as_parquet_files_are() {
+    let place = place();
+    let out = folder(&place, "out");
+    place.run(&format!("export feed bars --format arrow --out {out} --decimals raw --sequences")).good();
+    let feed = place.path("out/feed.Package.arrows");
+    let bars = place.path("out/bars.Bar.arrows");
+    let import = |place: &Place, options: &str, file: &Path| {
+        Run::of(place.command(&format!("import {options}")).arg(file).output().unwrap())
+    };
+    // The name says the format, the file the stream and its schema.
+    let other = Place::new();
+    assert!(import(&other, "", &feed).good().contains("3,000 messages"));
+    assert_eq!(other.totals("feed"), place.totals("feed"));
+    let error = import(&other, "", &feed).bad(1);
+    assert!(error.contains("was imported into this stream before"), "{error}");
+    import(&other, "--again skip", &feed).good();
+    let error = import(&other, "--stream feed", &bars).bad(1);
+    assert!(error.contains("no such message type"), "{error}");
+    let error = import(&other, "--format arrow --stream both", Path::new(&out)).bad(1);
+    assert!(error.contains("different schemas"), "{error}");
+    assert_eq!(other.messages("feed"), 3000);
+
+    // The other form of the format, of other programs and under any name: its first bytes say what it is.
+    let file = place.path("theirs.bin");
+    place.run(&format!("export bars --format arrow --out {}", folder(&place, "floats"))).good();
+    ipc_file(&place.path("floats/bars.Bar.arrows"), &file);
+    assert!(import(&other, "", &file).bad(2).contains("--stream"));
+    let run = import(&other, "--stream new --type Bar", &file);
+    assert!(run.code == 1 && run.err.contains("message Bar") && run.err.contains("--yes"), "{}", run.err);
+    let run = import(&other, "--stream new --type Bar --yes", &file);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(other.messages("new"), 2000);
+
+    // What is damaged is named, and what came before it stays.
+    let bytes = std::fs::read(&bars).unwrap();
+    let cut = place.path("cut.arrows");
+    std::fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
+    let error = import(&other, "--stream cut", &cut).bad(1);
+    assert!(error.contains("cut.arrows: the message at byte") && error.contains("truncated"), "{error}");
+    std::fs::write(&cut, &bytes[..100]).unwrap();
+    let error = import(&other, "--stream cut", &cut).bad(1);
+    assert!(error.contains("cut.arrows") && error.contains("truncated"), "{error}");
+    let error = import(&other, "--format arrow --stream cut", &place.path("bars.schema")).bad(1);
+    assert!(error.contains("not Arrow's IPC format"), "{error}");
+}
+
+/// Rows of several files are in time order; a value that does not fit has its file, column and row.
+#[test]
+#[cfg(feature = "parquet")]
+fn arrow_files_are_merged_by_time_and_errors_name_the_row() {
+    use std::sync::Arc;
+    let place = Place::new();
+    let file = |name: &str, times: &[i64], prices: &[Option<i64>]| {
+        use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+        let path = place.path(name);
+        let columns: [(&str, ArrayRef); 3] = [
+            ("ts", Arc::new(TimestampNanosecondArray::from(times.to_vec()).with_timezone("UTC"))),
+            ("ticker", Arc::new(StringArray::from(vec!["A"; times.len()]))),
+            ("price", Arc::new(Int64Array::from(prices.to_vec()))),
+        ];
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(n, c)| (n, c, n == "price"))).unwrap();
+        let out = std::fs::File::create(&path).unwrap();
+        let mut writer = arrow_ipc::writer::StreamWriter::try_new(out, &batch.schema()).unwrap();
+        (0..batch.num_rows()).for_each(|row| writer.write(&batch.slice(row, 1)).unwrap());
+        writer.finish().unwrap();
+        path
+    };
+    let paths = [
+        file("late.arrows", &[30, 40, 41], &[Some(3), Some(5), Some(6)]),
+        file("early.arrows", &[10, 20, 40], &[Some(1), Some(2), Some(7)]),
+    ];
+    let import = |options: &str, paths: &[std::path::PathBuf]| {
+        let line = format!("import --time ts --symbol ticker {options}");
+        Run::of(place.command(&line).args(paths).output().unwrap())
+    };
+    let run = import("--stream s --type Row --yes", &paths);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let rows = place.run("read s --output csv").good();
+    let prices: Vec<&str> = rows.lines().skip(1).map(|line| line.rsplit(',').next().unwrap()).collect();
+    assert_eq!(prices, ["1", "2", "3", "5", "7", "6"], "{rows}");
+    std::fs::write(place.path("s.schema"), "message Row { price: i64 }").unwrap();
+    place.run(&format!("create strict --schema {}", place.path("s.schema").display())).good();
+    let bad = file("bad.arrows", &[1, 2, 3], &[Some(1), Some(2), None]);
+    let error = import("--stream strict", &[bad]).bad(1);
+    assert!(error.contains("bad.arrows: column \"price\", row 2: "), "{error}");
+    assert!(error.contains("2 messages before it are in the stream"), "{error}");
 }
 
 /// A copy of a Parquet file without metadata of its own, as others write it.

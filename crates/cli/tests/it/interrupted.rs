@@ -96,6 +96,29 @@ fn a_killed_import_of_csv_resumes_exactly() {
 }
 
 #[test]
+#[cfg(feature = "parquet")]
+fn a_killed_import_of_arrow_resumes_exactly() {
+    const ROWS: u64 = 300_000;
+    let place = Place::new();
+    place.run(&format!("generate --stream bars --kind bars --messages {ROWS}")).good();
+    let out = place.path("out");
+    place.run(&format!("export bars --format arrow --decimals raw --out {}", out.display())).good();
+    let file = out.join("bars.Bar.arrows");
+    let child = place.start(place.command("import --stream s").arg(&file));
+    while place.messages("s") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "KILL");
+    assert_eq!(end(child).code, -1, "ended by the signal");
+    let written = place.messages("s");
+    assert!(written > 0 && written < ROWS, "{written}");
+    let totals = place.import("--json", &[&file]).json().pop().unwrap();
+    assert_eq!(totals["messages"], ROWS);
+    assert!(totals["resumed"].as_u64().unwrap() >= written);
+    assert_eq!(place.totals("s")["checksum"], place.totals("bars")["checksum"]);
+}
+
+#[test]
 fn ctrl_c_keeps_the_messages_written() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));

@@ -22,7 +22,7 @@ fn read(path: &Path, stream: &Stream) -> Result<usize, String> {
     let file = ParquetFile::open(path).map_err(|error| error.to_string())?;
     let options = AppendOptions { record: Some("Book".into()), naive_is_utc: false };
     let encoder = RowEncoder::new("s", stream.layouts(), &options).unwrap();
-    let source = Source { file, encoder, time: "time".into(), symbol: "symbol".into() };
+    let source = Source { file: file.into(), encoder, time: "time".into(), symbol: "symbol".into() };
     let mut merge = Merge::new(vec![source]);
     let mut rows = 0;
     while merge.next().map_err(|error| error.to_string())?.is_some() {

@@ -74,7 +74,7 @@ fn files_of_others_become_messages() {
         let layouts = Layouts::new(schema).unwrap();
         let options = AppendOptions { record: None, naive_is_utc: module != "pyarrow" };
         let encoder = RowEncoder::new("s", &layouts, &options).unwrap();
-        let source = Source { file, encoder, time: "ts".into(), symbol: "ticker".into() };
+        let source = Source { file: file.into(), encoder, time: "ts".into(), symbol: "ticker".into() };
         let mut merge = Merge::new(vec![source]);
         let mut rows = Vec::new();
         while let Some(row) = merge.next().unwrap() {

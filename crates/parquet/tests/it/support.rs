@@ -74,7 +74,7 @@ pub fn import(stream: &Stream, files: &[PathBuf]) {
         assert_eq!(origin.schema.parse::<Schema>().unwrap(), *stream.schema());
         let options = AppendOptions { record: Some(origin.record.clone()), naive_is_utc: false };
         let encoder = RowEncoder::new(stream.name(), stream.layouts(), &options).unwrap();
-        Source { file, encoder, time: "time".into(), symbol: "symbol".into() }
+        Source { file: file.into(), encoder, time: "time".into(), symbol: "symbol".into() }
     };
     let mut merge = Merge::new(files.iter().map(source).collect());
     let mut loader = stream.loader().unwrap();

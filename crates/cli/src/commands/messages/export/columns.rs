@@ -31,15 +31,16 @@ pub fn parquet(
 
 /// Writes an Arrow IPC stream; its messages and bytes.
 pub fn arrow(
-    reader: BatchReader,
+    (reader, origin): (BatchReader, &Origin),
     path: &Path,
     advance: Advance,
     damage: &mut Damage,
     ui: &Ui,
 ) -> Result<(u64, u64), Failure> {
     let failed = |error: &dyn Display| Failure::new(format!("{}: {error}", path.display()));
-    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Part::create(path)?, &reader.schema())
-        .map_err(|error| failed(&error))?;
+    let schema = origin.with_columns(&reader.schema());
+    let writer = arrow_ipc::writer::StreamWriter::try_new(Part::create(path)?, &schema);
+    let mut writer = writer.map_err(|error| failed(&error))?;
     let mut messages = 0;
     each(reader, path, advance, damage, ui, |batch| {
         messages += batch.num_rows() as u64;

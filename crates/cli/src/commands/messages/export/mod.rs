@@ -125,7 +125,7 @@ struct Job<'a> {
 /// What becomes a file's content.
 enum Content {
     Parquet(BatchReader, Origin),
-    Arrow(BatchReader),
+    Arrow(BatchReader, Origin),
     Text(Cursor, Writer),
 }
 
@@ -238,7 +238,7 @@ fn job<'a>(
                 sequences,
             };
             if args.format == Format::Arrow {
-                Content::Arrow(reader)
+                Content::Arrow(reader, origin)
             } else {
                 Content::Parquet(reader, origin)
             }
@@ -269,8 +269,8 @@ fn write(job: Job<'_>, options: &WriteOptions, damage: &mut Damage, ui: &Ui) -> 
             let written = columns::parquet((reader, &origin), &job.path, options, advance, damage, ui)?;
             (written.rows, written.bytes, Some(written.row_groups))
         }
-        Content::Arrow(reader) => {
-            let (messages, bytes) = columns::arrow(reader, &job.path, advance, damage, ui)?;
+        Content::Arrow(reader, origin) => {
+            let (messages, bytes) = columns::arrow((reader, &origin), &job.path, advance, damage, ui)?;
             (messages, bytes, None)
         }
         Content::Text(cursor, writer) => {

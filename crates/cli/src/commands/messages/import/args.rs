@@ -3,7 +3,7 @@
 use crate::args::DatabaseArgs;
 use crate::creation::CreateArgs;
 use clap::ValueEnum;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tapedb_schema::TimeUnit;
 use tapedb_terminal::quantity;
@@ -21,7 +21,7 @@ use tapedb_venue::{Format, FxProvider, UnknownFormat};
 ///
 #[cfg_attr(
     feature = "parquet",
-    doc = "parquet: files of `tapedb export`, with their schema, or files of others with a column of times and one of symbols. Their",
+    doc = "parquet, arrow: files of `tapedb export`, with their schema, or files of others with a column of times and one of symbols. Their",
     doc = "schema is inferred and shown before anything is written, if the stream does not exist; to change it, create the stream",
     doc = "first.",
     doc = ""
@@ -45,7 +45,7 @@ pub struct Args {
     /// STREAM/quote [default: the table's name].
     #[cfg_attr(
         feature = "parquet",
-        doc = "For parquet files of `tapedb export` [default: the stream they are of]."
+        doc = "For parquet and arrow files of `tapedb export` [default: the stream they are of]."
     )]
     #[arg(long)]
     pub stream: Option<String>,
@@ -54,7 +54,10 @@ pub struct Args {
     /// lobster, futures-ticks (zipped CSV), itch (NASDAQ), iex and mdp3 (CME; captures), tardis (CSV), bybit-ob (JSON lines),
     /// coinbase-snapshot (JSON), capture (frames of crypto venues), kdb-log (logs of a tickerplant), kdb-splayed (folders of splayed
     /// tables), kdb-hdb (databases partitioned by date), csv (any tables with a header).
-    #[cfg_attr(feature = "parquet", doc = "Or parquet (files of Apache Parquet).")]
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Or parquet (files of Apache Parquet), arrow (Arrow IPC streams and files)."
+    )]
     ///
     /// Without it, the format is found out by names and first bytes; files of kdb+ need it.
     #[arg(long, value_name = "FORMAT")]
@@ -156,27 +159,27 @@ pub struct TableArgs {
     pub dry_run: bool,
 }
 
-/// What the columns of Parquet and CSV files are.
+/// What the columns of Parquet, Arrow and CSV files are.
 #[derive(clap::Args, Debug)]
 pub struct ParquetArgs {
-    /// The column of parquet and csv files that is the time.
+    /// The column of parquet, arrow and csv files that is the time.
     #[arg(long, value_name = "COL", default_value = "time")]
     pub time: String,
 
-    /// The column of parquet and csv files that is the symbol.
+    /// The column of parquet, arrow and csv files that is the symbol.
     #[arg(long, value_name = "COL", default_value = "symbol")]
     pub symbol: String,
 
-    /// The record type of the rows of parquet and csv files [default: that of the export, or the stream's only one; for a new stream of csv
+    /// The record type of the rows of parquet, arrow and csv files [default: that of the export, or the stream's only one; for a new stream of csv
     /// Row].
     #[arg(long = "type", value_name = "NAME")]
     pub record: Option<String>,
 
-    /// Times of parquet and csv files without a time zone are UTC. Without this they are refused.
+    /// Times of parquet, arrow and csv files without a time zone are UTC. Without this they are refused.
     #[arg(long)]
     pub naive_utc: bool,
 
-    /// Create a stream with the schema inferred from parquet or csv files without asking.
+    /// Create a stream with the schema inferred from parquet, arrow or csv files without asking.
     #[arg(long)]
     pub yes: bool,
 }
@@ -193,6 +196,7 @@ Examples:
 const PARQUET_EXAMPLES: &str = if cfg!(feature = "parquet") {
     "
   tapedb import --db copy.tape --create --format parquet parquet/
+  tapedb import --db copy.tape --create bars.arrows
   tapedb import --db ticks.tape --stream fx --format parquet --time ts --symbol pair --type Quote --naive-utc fx.parquet"
 } else {
     ""
@@ -207,6 +211,8 @@ pub enum AnyFormat {
     Kdb(tapedb_tick::kdb::import::Format),
     /// Parquet files: record batches.
     Parquet,
+    /// Arrow IPC streams and files: record batches.
+    Arrow,
     /// CSV of any origin: rows of one record type.
     Table,
 }
@@ -217,6 +223,16 @@ impl AnyFormat {
     pub fn is_file(self) -> bool {
         !matches!(self, Self::Kdb(_))
     }
+}
+
+/// How names of Parquet files end.
+pub const PARQUET_ENDS: &[&str] = &["parquet"];
+/// How names of Arrow files end.
+pub const ARROW_ENDS: &[&str] = &["arrow", "arrows"];
+
+/// Whether a file's name ends so.
+pub fn ends_with(path: &Path, ends: &[&str]) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).is_some_and(|found| ends.contains(&found))
 }
 
 impl FromStr for AnyFormat {
@@ -234,10 +250,10 @@ impl FromStr for AnyFormat {
             return Ok(Self::Table);
         }
         if text == "arrow" {
-            return Err("streams of Arrow are loaded: tapedb load STREAM FILE --format arrow".into());
+            return Ok(Self::Arrow);
         }
         let names = || kdb.map(|format| format.name()).join(", ");
-        let parquet = if cfg!(feature = "parquet") { ", csv, parquet" } else { ", csv" };
+        let parquet = if cfg!(feature = "parquet") { ", csv, parquet, arrow" } else { ", csv" };
         text.parse()
             .map(Self::Market)
             .map_err(|error: UnknownFormat| format!("{error}, {}{parquet}", names()))

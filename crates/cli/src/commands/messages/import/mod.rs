@@ -1,14 +1,14 @@
 //! `tapedb import`: import files of venues, vendors and other databases into streams.
 
 mod args;
+#[cfg(feature = "parquet")]
+mod batches;
 mod bookkeeper;
 mod home;
 mod identity;
 mod kdb;
 mod ledger;
 mod packages;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod plan;
 mod report;
 mod table;
@@ -27,10 +27,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         AnyFormat::Market(format) => packages::run(args, format, ui),
         AnyFormat::Kdb(format) => kdb::run(args, format, ui),
         #[cfg(feature = "parquet")]
-        AnyFormat::Parquet => parquet::run(args, ui),
+        AnyFormat::Parquet => batches::run(args, batches::Format::Parquet, ui),
+        #[cfg(feature = "parquet")]
+        AnyFormat::Arrow => batches::run(args, batches::Format::Arrow, ui),
         AnyFormat::Table => table::run(args, ui),
         #[cfg(not(feature = "parquet"))]
-        AnyFormat::Parquet => Err(crate::args::not_built("parquet")),
+        AnyFormat::Parquet | AnyFormat::Arrow => Err(crate::args::not_built("parquet")),
     }
 }
 
@@ -48,7 +50,7 @@ pub fn preview(args: &Args, ui: &Ui) -> Result<(), Failure> {
         AnyFormat::Market(format) => {
             ui.print(&format!("format {format}; its messages are\n\n{}", format.schema()))
         }
-        AnyFormat::Parquet => ui.print("Parquet: the stream has the schema of the files\n"),
+        AnyFormat::Parquet | AnyFormat::Arrow => ui.print("the stream has the schema of the files\n"),
         AnyFormat::Kdb(format) => ui.print(&format!("format {}\n", format.name())),
         AnyFormat::Table => table::run(args, ui),
     }

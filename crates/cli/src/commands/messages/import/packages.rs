@@ -1,6 +1,6 @@
 //! `tapedb import` of files of venues and vendors: rows become packages.
 
-use super::args::{Again, AnyFormat, Args, BadLine};
+use super::args::{ARROW_ENDS, Again, AnyFormat, Args, BadLine, PARQUET_ENDS, ends_with};
 use super::bookkeeper::Bookkeeper;
 use super::home::Home;
 use super::identity::Identity;
@@ -10,6 +10,8 @@ use super::report::{Checks, FileReport, Outcome, print};
 use super::transfer::{Transfer, stop};
 use crate::args::open_stream;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tapedb_codec::Record;
@@ -61,9 +63,14 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
 
 /// The format of the files, where none is named.
 pub fn detect_format(args: &Args) -> Result<AnyFormat, Failure> {
-    let is_parquet = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "parquet");
-    if args.paths.iter().all(is_parquet) {
+    let all = |ends: &[&str], magic: &[u8]| {
+        args.paths.iter().all(|path| ends_with(path, ends) || begins_with(path, magic))
+    };
+    if all(PARQUET_ENDS, b"PAR1") {
         return Ok(AnyFormat::Parquet);
+    }
+    if all(ARROW_ENDS, b"ARROW1") {
+        return Ok(AnyFormat::Arrow);
     }
     match detect(&args.paths, &options_of(args)) {
         Ok(format) => Ok(AnyFormat::Market(format)),
@@ -73,6 +80,13 @@ pub fn detect_format(args: &Args) -> Result<AnyFormat, Failure> {
         }
         Err(error) => Err(failed(&error)),
     }
+}
+
+/// Whether a file has these first bytes.
+fn begins_with(path: &Path, magic: &[u8]) -> bool {
+    let mut bytes = vec![0; magic.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.is_ok() && bytes == magic
 }
 
 /// Whether a file's name says that it is CSV.

@@ -1,6 +1,6 @@
-//! `tapedb import` of Parquet files: rows in time order become messages, with a schema from the files where the stream has none.
+//! `tapedb import` of Parquet and Arrow files: rows in time order become messages, with a schema from the files where the stream has none.
 
-use super::args::Args;
+use super::args::{ARROW_ENDS, Args, PARQUET_ENDS, ends_with};
 use super::bookkeeper::Bookkeeper;
 use super::home::Home;
 use super::identity::Identity;
@@ -15,28 +15,57 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tapedb_arrow::{AppendOptions, RowEncoder};
 use tapedb_engine::{Database, Stream, StreamOptions};
-use tapedb_parquet::{Merge, Origin, ParquetFile, Source, infer};
+use tapedb_parquet::{BatchFile, IpcFile, Merge, Origin, ParquetFile, Source, infer};
 use tapedb_schema::{Schema, Timestamp};
 use tapedb_terminal::ui::thousands;
 use tapedb_terminal::{Failure, Ui};
 
-/// Name of the format in the ledger.
-const FORMAT: &str = "parquet";
+/// Format of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Parquet,
+    Arrow,
+}
 
 /// Messages between two checks for Ctrl-C and progress.
 const CHECK_INTERVAL: u64 = 1024;
 
+impl Format {
+    /// Its name, also in the ledger.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    /// How names of its files end, in folders.
+    fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Parquet => PARQUET_ENDS,
+            Self::Arrow => ARROW_ENDS,
+        }
+    }
+
+    fn open(self, path: &Path) -> Result<BatchFile, tapedb_parquet::Error> {
+        match self {
+            Self::Parquet => ParquetFile::open(path).map(BatchFile::from),
+            Self::Arrow => IpcFile::open(path).map(BatchFile::from),
+        }
+    }
+}
+
 /// A file to import.
 struct Input {
-    file: ParquetFile,
+    file: BatchFile,
     identity: Identity,
 }
 
-/// Imports Parquet files into one stream.
-pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let paths = discover(&args.paths)?;
+/// Imports files of record batches into one stream.
+pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
+    let paths = discover(format, &args.paths)?;
     let open = |path: &PathBuf| {
-        let file = ParquetFile::open(path).map_err(failed)?;
+        let file = format.open(path).map_err(failed)?;
         Ok(Input { file, identity: Identity::of(path, ui)? })
     };
     let mut inputs = paths.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
@@ -47,12 +76,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let home = Home::of(args, &stream)?;
     let mut ledger = home.ledger()?;
     let files: Vec<Identity> = inputs.iter().map(|input| input.identity.clone()).collect();
-    let mut plan = Plan::new(&files, FORMAT, &ledger, args.again, stream.stats()?.next_sequence)?;
+    let mut plan = Plan::new(&files, format.name(), &ledger, args.again, stream.stats()?.next_sequence)?;
     plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
     plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
     plan.restore_order(&mut inputs, |input| &input.identity);
     let outcome = if plan.wanted.contains(&true) {
-        transfer(args, &inputs, &plan, (&home, &mut ledger), &stream, ui)?
+        transfer(args, format, &inputs, &plan, (&home, &mut ledger), &stream, ui)?
     } else {
         Outcome::default()
     };
@@ -60,14 +89,16 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
 }
 
 /// The files, and those of folders and of folders in them, by name.
-fn discover(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn discover(format: Format, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
             let before = found.len();
-            add_folder(path, &mut found)?;
+            add_folder(format, path, &mut found)?;
             if found.len() == before {
-                return Err(Failure::new(format!("{} has no files named *.parquet", path.display())));
+                let ends: Vec<String> = format.extensions().iter().map(|end| format!("*.{end}")).collect();
+                let (path, ends) = (path.display(), ends.join(" or "));
+                return Err(Failure::new(format!("{path} has no files named {ends}")));
             }
         } else {
             found.push(path.clone());
@@ -76,7 +107,7 @@ fn discover(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn add_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn add_folder(format: Format, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::new(format!("cannot read {}: {error}", folder.display()));
     let entries = fs::read_dir(folder).map_err(cannot)?;
     let mut paths =
@@ -87,8 +118,8 @@ fn add_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
             continue;
         }
         if path.is_dir() {
-            add_folder(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "parquet") {
+            add_folder(format, &path, found)?;
+        } else if ends_with(&path, format.extensions()) {
             found.push(path);
         }
     }
@@ -190,6 +221,7 @@ fn source(args: &Args, input: &Input, stream: &Stream) -> Result<Source, Failure
 
 fn transfer(
     args: &Args,
+    format: Format,
     inputs: &[Input],
     plan: &Plan,
     (home, ledger): (&Home, &mut Ledger),
@@ -201,8 +233,8 @@ fn transfer(
         inputs.iter().zip(&plan.wanted).filter(|(_, wanted)| **wanted).map(|(input, _)| input).collect();
     let files = wanted.iter().map(|input| input.identity.clone()).collect();
     let sources = wanted.iter().map(|input| source(args, input, stream)).collect::<Result<Vec<_>, _>>()?;
-    let mut progress = ui.progress("importing", wanted.iter().map(|input| input.file.rows()).sum());
-    let (resumed, format) = (plan.resumed.as_ref(), FORMAT);
+    let mut progress = ui.progress("importing", wanted.iter().map(|input| input.file.length()).sum());
+    let (resumed, format) = (plan.resumed.as_ref(), format.name());
     let id = resumed.map(|import| import.id);
     let mut bookkeeper = Bookkeeper { home, ledger, stream, format, files, id };
     let mut transfer = Transfer::new(stream, resumed, home)?;
@@ -215,7 +247,7 @@ fn transfer(
             messages[row.source] += 1;
             total += 1;
             if total % CHECK_INTERVAL == 0 {
-                progress.update(total, total);
+                progress.update(merge.advance(), total);
                 ui.check_interrupt()?;
             }
         }

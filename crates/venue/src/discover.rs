@@ -94,7 +94,7 @@ impl SourceFile {
             Detail::Iex => iex::open(&self.path, self.bytes, self.on_bad_line),
             Detail::Mdp3 => cme::open(&self.path, self.bytes, self.on_bad_line),
             Detail::Tardis(file) => self.open_with(file.parser()),
-            Detail::Bybit(round) => self.open_with(bybit::Archive::new(*round)),
+            Detail::Bybit(round) => self.open_with(bybit::Archive::new(&self.path, *round)),
             Detail::Capture(capture) => self.open_with(capture.parser()),
             Detail::Coinbase(round) => {
                 let opened = self.unpacked()?;

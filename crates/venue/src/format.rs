@@ -88,7 +88,8 @@ impl Format {
             Self::Lobster => records.with::<Order>().with::<Status>().finish(),
             Self::FuturesTicks => records.with::<Package>().with::<Statistic>().finish(),
             Self::BinanceRawWs => {
-                records.with::<Package>().with::<MarkPrice>().with::<TradeCondition>().finish()
+                let records = records.with::<Package>().with::<MarkPrice>().with::<TradeCondition>();
+                records.with::<MarketByPrice>().finish()
             }
             Self::Itch => {
                 let records = records.with::<Order>().with::<Definition>().with::<Status>();

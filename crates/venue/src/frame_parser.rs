@@ -78,6 +78,14 @@ impl FrameParser {
         Self { frames: venue.frames(), out, venue, connected: false, last: None, symbols: BTreeSet::new() }
     }
 
+    /// The venue's market, where the address of the connection names it and what was known before did not.
+    pub(crate) fn set_market(&mut self, venue: Venue) {
+        if venue.is_market_of(self.venue) {
+            self.venue = venue;
+            self.out.set_exchange(venue.exchange());
+        }
+    }
+
     /// A connection was opened: what was known of the one before is lost, and becomes a gap of each of its symbols.
     ///
     /// # Errors

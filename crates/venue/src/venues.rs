@@ -22,7 +22,7 @@ pub enum Venue {
     Bitmex,
     /// Bitstamp, version 2.
     Bitstamp,
-    /// Bybit, version 5.
+    /// Bybit, version 5: perpetual and dated futures, or a market that is not known.
     Bybit,
     /// Coinbase Exchange.
     Coinbase,
@@ -50,11 +50,15 @@ pub enum Venue {
     Kucoin,
     /// OKCoin, version 5.
     Okcoin,
+    /// Bybit, version 5, spot.
+    BybitSpot,
+    /// Bybit, version 5, options.
+    BybitOption,
 }
 
 impl Venue {
     /// All venues.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Binance,
         Self::BinanceFutures,
         Self::Bitfinex,
@@ -75,6 +79,8 @@ impl Venue {
         Self::KrakenFutures,
         Self::Kucoin,
         Self::Okcoin,
+        Self::BybitSpot,
+        Self::BybitOption,
     ];
 
     /// The name, as in names of captures.
@@ -100,6 +106,8 @@ impl Venue {
             Self::KrakenFutures => "KRAKEN_FUTURES",
             Self::Kucoin => "KUCOIN",
             Self::Okcoin => "OKCOIN",
+            Self::BybitSpot => "BYBIT_SPOT",
+            Self::BybitOption => "BYBIT_OPTION",
         }
     }
 
@@ -112,6 +120,8 @@ impl Venue {
             Self::HuobiDm => "HUOBIDM",
             Self::HuobiSwap => "HUOBISWP",
             Self::KrakenFutures => "KRAKENFU",
+            Self::BybitSpot => "BYBITSPT",
+            Self::BybitOption => "BYBITOPT",
             venue => venue.name(),
         }
     }
@@ -132,7 +142,9 @@ impl Venue {
             "fstream.binance.com" | "fapi.binance.com" => return Some(Self::BinanceFutures),
             "dstream.binance.com" | "dapi.binance.com" => return Some(Self::BinanceDelivery),
             "futures.kraken.com" => return Some(Self::KrakenFutures),
-            // One address for both, with different paths.
+            // One address for several markets, with different paths.
+            _ if of("bybit.com") && rest.contains("/v5/public/spot") => return Some(Self::BybitSpot),
+            _ if of("bybit.com") && rest.contains("/v5/public/option") => return Some(Self::BybitOption),
             "api.hbdm.com" if rest.contains("swap") => return Some(Self::HuobiSwap),
             "stream.binance.com" | "data-stream.binance.vision" | "api.binance.com" => {
                 return Some(Self::Binance);
@@ -163,6 +175,11 @@ impl Venue {
         domains.into_iter().find(|(domain, _)| of(domain)).map(|(_, venue)| venue)
     }
 
+    /// Whether it is a market of this venue, of which both have the same frames.
+    pub(crate) fn is_market_of(self, venue: Self) -> bool {
+        venue == Self::Bybit && matches!(self, Self::BybitSpot | Self::BybitOption)
+    }
+
     /// What reads its frames.
     pub(crate) fn frames(self) -> Box<dyn Frames> {
         match self {
@@ -173,7 +190,7 @@ impl Venue {
             Self::Bitget => Box::new(okx::Parser::new(Dialect::Bitget)),
             Self::Bitmex => Box::new(bitmex::Parser::default()),
             Self::Bitstamp => Box::new(bitstamp::Parser),
-            Self::Bybit => Box::new(bybit::Parser::default()),
+            Self::Bybit | Self::BybitSpot | Self::BybitOption => Box::new(bybit::Parser::default()),
             Self::Coinbase => Box::new(coinbase::Parser::default()),
             Self::Deribit => Box::new(deribit::Parser::default()),
             Self::Gateio => Box::new(gate::Parser::default()),

@@ -139,6 +139,12 @@ impl Applier {
         let kind = if change.levels.len() == 1 { BookKind::Quotes } else { BookKind::Prices };
         let Some(at) = books.venue(change.exchange, kind) else { return };
         if !change.levels.is_empty() {
+            if books.venues[at].is_ranged {
+                // Some of the levels of a book whose changes are numbered: they prove nothing that the numbers have not proven.
+                books.venues[at].counters.snapshots_behind += 1;
+                return;
+            }
+            books.venues[at].is_partial = kind == BookKind::Prices;
             books.venues[at].content.clear();
             let levels = change.levels.iter().flat_map(|level| {
                 let bid = (Side::Bid, level.bid_price, level.bid_size, level.bid_orders);

@@ -83,6 +83,9 @@ pub struct BookCheckpoint {
     pub source_symbol: Option<u32>,
 }
 
+/// The doubt of a book of prices that is known, but only its best levels: no snapshot of such a book is received in parts.
+const PARTIAL: Doubt = Doubt::Snapshot;
+
 /// Parts that are not the books of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadCheckpoint;
@@ -113,7 +116,7 @@ impl SymbolBooks {
                 exchange: venue.exchange(),
                 kind: venue.kind(),
                 state: venue.state,
-                doubt: venue.doubt,
+                doubt: if venue.is_partial { PARTIAL } else { venue.doubt },
                 sequence: venue.sequence,
                 ranged: venue.is_ranged,
                 changed: venue.changed,
@@ -182,6 +185,8 @@ fn parts_of(venue: &VenueBook, head: &BookCheckpoint, parts: &mut Vec<BookCheckp
 fn restore_part(venue: &mut VenueBook, part: &BookCheckpoint) -> Option<()> {
     (venue.state, venue.doubt, venue.sequence) = (part.state, part.doubt, part.sequence);
     (venue.is_ranged, venue.changed) = (part.ranged, part.changed);
+    venue.is_partial =
+        part.kind == BookKind::Prices && part.state != BookState::Unknown && part.doubt == PARTIAL;
     match &mut venue.content {
         Content::Prices(book) => part.levels.iter().for_each(|level| {
             book.set(level.side, level.price, level.size, level.orders);

@@ -10,6 +10,8 @@ mod ladder;
 #[cfg(test)]
 mod order_tests;
 mod orders;
+#[cfg(test)]
+mod partial_tests;
 mod prices;
 #[cfg(test)]
 mod reset_tests;

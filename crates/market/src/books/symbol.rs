@@ -207,6 +207,11 @@ impl SymbolBooks {
     ) {
         let venue = &mut self.venues[at];
         venue.is_ranged = true;
+        if venue.is_partial && venue.state != BookState::Unknown {
+            // The levels below the best ones are not known.
+            venue.lose(Doubt::NoSnapshot);
+        }
+        venue.is_partial = false;
         if venue.state == BookState::Unknown {
             venue.waiting.push(Update { first, last, previous, changes: changes.collect() });
             return;

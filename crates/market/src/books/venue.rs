@@ -24,6 +24,8 @@ pub struct VenueBook {
     pub(super) in_snapshot: bool,
     /// Updates state the sequence numbers that they cover.
     pub(super) is_ranged: bool,
+    /// It is a state of the best levels, of which there may be more.
+    pub(super) is_partial: bool,
     pub(super) waiting: Waiting,
     pub(super) behind: Behind,
     pub(super) counters: BookCounters,
@@ -50,6 +52,7 @@ impl VenueBook {
             changed: None,
             in_snapshot: false,
             is_ranged: false,
+            is_partial: false,
             waiting: Waiting::default(),
             behind: Behind::default(),
             counters: BookCounters::default(),
@@ -147,6 +150,7 @@ impl VenueBook {
     pub(super) fn seed(&mut self, sequence: Option<u64>) {
         self.counters.snapshots += 1;
         (self.state, self.sequence, self.in_snapshot) = (BookState::Seeded, sequence, false);
+        self.is_partial = false;
     }
 
     /// Sets or deletes a level.

@@ -139,7 +139,7 @@ impl CaptureFrames {
         })?;
         let symbol = self.parser.symbol.clone();
         match frame {
-            Frame::Mark(mark) => out.push(&symbol, mark),
+            Frame::Other(record) => out.push(&symbol, record),
             Frame::Unknown(kind) => {
                 let control: Option<Control> = out.json(text).ok();
                 match control.is_some_and(|control| control.id.is_some() || control.result.is_some()) {

@@ -44,6 +44,23 @@ pub(super) struct Depth<'a> {
     pub(super) asks: Vec<(Number, Number)>,
 }
 
+/// A partial book, of spot or of futures.
+#[derive(Deserialize)]
+pub(super) struct Best<'a> {
+    #[serde(default, rename = "E")]
+    pub(super) event_time: VenueTime,
+    #[serde(default, rename = "T")]
+    pub(super) match_time: VenueTime,
+    #[serde(borrow, rename = "s")]
+    pub(super) symbol: Option<Cow<'a, str>>,
+    #[serde(rename = "u", alias = "lastUpdateId")]
+    pub(super) sequence: u64,
+    #[serde(rename = "b", alias = "bids")]
+    pub(super) bids: Vec<(Number, Number)>,
+    #[serde(rename = "a", alias = "asks")]
+    pub(super) asks: Vec<(Number, Number)>,
+}
+
 #[derive(Deserialize)]
 pub(super) struct Ticker<'a> {
     #[serde(default, rename = "E")]

@@ -8,6 +8,8 @@
 //! * trade: an update with one [`Trade`], without sequence; `m` (buyer is maker) means that the seller was the
 //!   aggressor; `X` becomes the condition, or where it does not fit (`INSURANCE_FUND`) a [`TradeCondition`] after the
 //!   trade.
+//! * partial book (`@depth5`, `@depth10`, `@depth20`): a [`MarketByPrice`] with its levels, no package: the state of the best levels. Its `sequence` is `u`
+//!   or `lastUpdateId`; spot's have no symbol but in the stream's name, and no times. Without envelope they cannot be told from snapshots and diffs.
 //! * mark price of one symbol: a [`MarkPrice`], no package.
 //! * REST depth snapshot (`lastUpdateId`): a snapshot of [`Level2Snapshot`]s with `sequence` = `lastUpdateId`. Where it
 //!   names no symbol, it is of the only one that the file had so far, else of the one in the file's name. The
@@ -32,14 +34,14 @@ use super::fields::BadLine;
 use super::record::AnyRecord;
 use super::source::{LineParser, Parsed, is_symbol};
 use frames::{
-    Depth, Envelope, FundingTime, Head, MarkFrame, MaybeNumber, Number, Snapshot, Ticker, TradeFrame,
+    Best, Depth, Envelope, FundingTime, Head, MarkFrame, MaybeNumber, Number, Snapshot, Ticker, TradeFrame,
 };
 use serde::de;
 use std::path::Path;
 use tapedb_market::{
-    Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
+    Aggressor, BidAsk, BookAction, Entry, Level1, Level2Snapshot, Level2Update, MarkPrice, MarketByPrice,
+    Package, PackageKind, SequenceRange, Side, Trade, TradeCondition,
 };
-use tapedb_market::{MarkPrice, Side, Trade, TradeCondition};
 use tapedb_schema::{Ascii, TimeUnit, Timestamp};
 
 pub(super) const LOOKED_FOR: &str =
@@ -142,8 +144,8 @@ impl LineParser for Parser {
             json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
         match self.frame(json, out.package()) {
             Ok(Frame::Package) => Ok(Parsed::Row(time)),
-            Ok(Frame::Mark(mark)) => {
-                *out = mark.into();
+            Ok(Frame::Other(record)) => {
+                *out = record;
                 Ok(Parsed::Row(time))
             }
             Ok(Frame::Both(row)) => Ok(Parsed::Both(time, row)),
@@ -176,7 +178,8 @@ fn bad_json(from: usize, error: &serde_json::Error) -> BadLine {
 /// What has become of a frame.
 enum Frame {
     Package,
-    Mark(MarkPrice),
+    /// Another record than a package.
+    Other(AnyRecord),
     /// The package, and a row after it.
     Both(AnyRecord),
     /// Nothing; the name of its kind.
@@ -187,19 +190,22 @@ enum Frame {
 #[derive(Clone, Copy)]
 enum Kind {
     Depth,
+    /// The best levels.
+    Best,
     BookTicker,
     Trade,
     MarkPrice,
 }
 
 impl Kind {
-    /// From `btcusdt@depth@0ms`. Partial books, `btcusdt@depth5`, are another kind of frame.
+    /// From `btcusdt@depth@0ms`, or of partial books `btcusdt@depth5@100ms`.
     fn of_stream(stream: &str) -> Option<Self> {
         match stream.split('@').nth(1)? {
             "depth" => Some(Self::Depth),
             "bookTicker" => Some(Self::BookTicker),
             "trade" => Some(Self::Trade),
             "markPrice" => Some(Self::MarkPrice),
+            "depth5" | "depth10" | "depth20" => Some(Self::Best),
             _ => None,
         }
     }
@@ -242,6 +248,9 @@ impl Parser {
     fn frame(&mut self, json: &str, out: &mut Package) -> Result<Frame, Problem> {
         match enveloped_stream(json) {
             Some(stream) => match Kind::of_stream(stream) {
+                Some(Kind::Best) => {
+                    self.best(stream, &serde_json::from_str::<Envelope<Best<'_>>>(json)?.data)
+                }
                 Some(kind) => self.enveloped(kind, json, out),
                 None => check_json(json).map(|()| Frame::Unknown(kind_name(stream))),
             },
@@ -251,7 +260,9 @@ impl Parser {
 
     fn enveloped(&mut self, kind: Kind, json: &str, out: &mut Package) -> Result<Frame, Problem> {
         Ok(match kind {
-            Kind::Depth => self.depth(&serde_json::from_str::<Envelope<Depth<'_>>>(json)?.data, out),
+            Kind::Depth | Kind::Best => {
+                self.depth(&serde_json::from_str::<Envelope<Depth<'_>>>(json)?.data, out)
+            }
             Kind::BookTicker => self.ticker(&serde_json::from_str::<Envelope<Ticker<'_>>>(json)?.data, out),
             Kind::Trade => self.trade(&serde_json::from_str::<Envelope<TradeFrame<'_>>>(json)?.data, out),
             Kind::MarkPrice => self.mark(&serde_json::from_str::<Envelope<MarkFrame<'_>>>(json)?.data),
@@ -275,6 +286,7 @@ impl Parser {
         };
         Ok(match kind {
             None => Frame::Unknown(kind_name(name)),
+            Some(Kind::Best) => return self.best(name, &serde_json::from_str(bare)?),
             Some(Kind::Depth) => self.depth(&serde_json::from_str(bare)?, out),
             Some(Kind::BookTicker) => self.ticker(&serde_json::from_str(bare)?, out),
             Some(Kind::Trade) => self.trade(&serde_json::from_str(bare)?, out),
@@ -349,7 +361,7 @@ impl Parser {
     fn mark(&mut self, frame: &MarkFrame<'_>) -> Frame {
         self.name(&frame.symbol);
         let number = |number: Option<MaybeNumber>| number.and_then(|number| number.0);
-        Frame::Mark(MarkPrice {
+        let mark = MarkPrice {
             mark: frame.mark.0,
             index: number(frame.index),
             settlement: number(frame.settlement),
@@ -358,7 +370,40 @@ impl Parser {
             next_funding: frame.next_funding.and_then(FundingTime::time),
             source_time: frame.event_time.time(),
             exchange: self.capture.exchange,
-        })
+        };
+        Frame::Other(mark.into())
+    }
+
+    /// The best levels, whose symbol is in the frame or in the name of its stream.
+    fn best(&mut self, stream: &str, frame: &Best<'_>) -> Result<Frame, Problem> {
+        match &frame.symbol {
+            Some(symbol) => self.name(symbol),
+            None => self.name(&stream.split('@').next().unwrap_or_default().to_ascii_uppercase()),
+        }
+        let depth = frame.bids.len().max(frame.asks.len());
+        if depth > LEVELS_MAX {
+            return Err(Problem::TooDeep);
+        }
+        let level = |place: usize| {
+            let (bid, ask) = (frame.bids.get(place), frame.asks.get(place));
+            BidAsk {
+                bid_price: bid.map(|(price, _)| price.0),
+                bid_size: bid.map(|(_, size)| size.0),
+                ask_price: ask.map(|(price, _)| price.0),
+                ask_size: ask.map(|(_, size)| size.0),
+                ..BidAsk::default()
+            }
+        };
+        let state = MarketByPrice {
+            event_end: true,
+            sequence: Some(frame.sequence),
+            source_time: frame.event_time.time(),
+            match_time: frame.match_time.time(),
+            exchange: self.capture.exchange,
+            levels: (0..depth).map(level).collect(),
+            ..MarketByPrice::default()
+        };
+        Ok(Frame::Other(state.into()))
     }
 
     fn snapshot(&mut self, frame: &Snapshot<'_>, out: &mut Package) -> Result<Frame, Problem> {

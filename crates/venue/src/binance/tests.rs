@@ -225,7 +225,7 @@ fn a_snapshot_is_about_the_symbol_around_it() {
 fn unknown_kinds_have_a_name() {
     let unknown = |json| parse(&mut parser(), json).unwrap_err();
     assert_eq!(unknown(r#"{"stream":"btcusdt@aggTrade","data":{}}"#), "unknown aggTrade");
-    assert_eq!(unknown(r#"{"stream":"btcusdt@depth5@100ms","data":{}}"#), "unknown depth5@100ms");
+    assert_eq!(unknown(r#"{"stream":"btcusdt@depth7@100ms","data":{}}"#), "unknown depth7@100ms");
     assert_eq!(unknown(r#"{"stream":"!markPrice@arr@1s","data":[]}"#), "unknown !markPrice@arr@1s");
     assert_eq!(unknown(r#"{"result":null,"id":1}"#), "unknown without stream and event");
 }
@@ -278,4 +278,30 @@ fn liquidations_of_captures() {
         );
         assert_eq!(liquidation.match_time.unwrap().nanos(), 1_568_014_460_890_000_000);
     }
+}
+
+/// Partial books of spot, which have no symbol and no time, and of futures, which are written as diffs are.
+#[test]
+fn partial_books_are_states_of_the_best_levels() {
+    let state = |parser: &mut Parser, json: &str| {
+        let mut record = AnyRecord::default();
+        let line = format!("1723161255030314667 {json}");
+        assert!(matches!(parser.parse(line.as_bytes(), &mut record), Ok(Parsed::Row(_))), "{json}");
+        let AnyRecord::MarketByPrice(state) = record else { panic!("{record:?}") };
+        state
+    };
+    let mut parser = parser();
+    let spot = r#"{"stream":"ethbtc@depth20@100ms","data":{"lastUpdateId":160,"bids":[["0.0024","10"],["0.0023","1"]],"asks":[["0.0026","100"]]}}"#;
+    for text in [spot.to_string(), spot.replace("{\"stream", "{ \"stream")] {
+        let found = state(&mut parser, &text);
+        assert_eq!((parser.symbol(), found.sequence, found.action), ("ETHBTC", Some(160), None));
+        let [first, second] = found.levels[..] else { panic!("{found:?}") };
+        assert_eq!((first.bid_price, first.ask_size), (Some(number("0.0024")), Some(number("100"))));
+        assert_eq!((second.bid_size, second.ask_price), (Some(number("1")), None));
+    }
+    let futures = DIFF.replace(r#"["61510.90","0.000"]"#, r#"["58710.10","3"]"#);
+    let found = state(&mut parser, &format!(r#"{{"stream":"btcusdt@depth5@500ms","data":{futures}}}"#));
+    assert_eq!((parser.symbol(), found.sequence, found.levels.len()), ("BTCUSDT", Some(9), 2));
+    assert_eq!(found.source_time, Some(Timestamp(1_723_161_256_299_000_000)));
+    assert_eq!(parse(&mut parser, r#"{"stream":"btcusdt@depth7","data":{}}"#), Err("unknown depth7".into()));
 }

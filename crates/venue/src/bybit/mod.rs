@@ -1,7 +1,8 @@
 //! Bybit, version 5: `orderbook.N`, also as files `<date>_<symbol>_ob<N>.data` of its archive; `publicTrade`.
 //!
 //! `ts` is `source_time` and `cts` `match_time`; `u`, which is one more each time, is `sequence`. A `delta` whose number does not follow is a `Gap`;
-//! a `u` of 1 begins again, as after a restart of the venue.
+//! a `u` of 1 begins again, as after a restart of the venue. Spot is `BYBITSPT`, options are `BYBITOPT`, all else is `BYBIT`: spot and perpetuals have the same symbols, so that
+//! their books would be one.
 
 #[cfg(test)]
 mod tests;
@@ -15,9 +16,11 @@ use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
 use crate::record::AnyRecord;
 use crate::source::{Counters, LineParser, Parsed};
+use crate::venues::Venue;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::path::Path;
 use tapedb_market::{MarketByPrice, OrderAction, Side};
 use tapedb_schema::Timestamp;
 
@@ -153,8 +156,16 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    pub(super) fn new(round: bool) -> Self {
-        Self { parser: Parser::default(), out: Messages::new("BYBIT", round), symbol: String::new() }
+    /// The market is the name of a folder that the file is in, as in the archive.
+    pub(super) fn new(path: &Path, round: bool) -> Self {
+        let mut folders = path.parent().into_iter().flat_map(Path::components);
+        let venue = folders.find_map(|folder| match folder.as_os_str().to_str()? {
+            "spot" => Some(Venue::BybitSpot),
+            "option" => Some(Venue::BybitOption),
+            _ => None,
+        });
+        let exchange = venue.unwrap_or(Venue::Bybit).exchange();
+        Self { parser: Parser::default(), out: Messages::new(exchange, round), symbol: String::new() }
     }
 
     /// Whether a file, or a member of a zip file, is one of an archive.

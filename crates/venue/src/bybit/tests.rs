@@ -8,7 +8,7 @@ fn line(kind: &str, number: u64) -> String {
 
 #[test]
 fn a_delta_that_is_missing_is_a_gap() {
-    let mut archive = Archive::new(false);
+    let mut archive = Archive::new(Path::new("x/2024-12-01_XRPUSDT_ob500.data"), false);
     let mut types = |kind: &str, number| {
         let mut record = AnyRecord::default();
         assert!(matches!(archive.parse(line(kind, number).as_bytes(), &mut record), Ok(Parsed::Queued)));
@@ -34,4 +34,17 @@ fn names_of_archives() {
     assert!(Archive::is_named_so("2024-12-01_XRPUSDT_ob500.data"));
     assert!(Archive::is_named_so("2024-12-01_XRPUSDT_ob500.data.gz"));
     assert!(!Archive::is_named_so("2024-12-01_XRPUSDT_ob.data") && !Archive::is_named_so("x.data"));
+}
+
+/// Spot and perpetuals have the same symbols.
+#[test]
+fn each_market_has_its_own_name() {
+    let exchange = |path: &str| Archive::new(Path::new(path), false).out.exchange().unwrap().to_string();
+    assert_eq!(exchange("orderbook/spot/XRPUSDT/2024-12-01_XRPUSDT_ob200.data"), "BYBITSPT");
+    assert_eq!(exchange("orderbook/linear/XRPUSDT/2024-12-01_XRPUSDT_ob500.data"), "BYBIT");
+    let of = |path: &str| Venue::of_url(&format!("wss://stream.bybit.com/v5/public/{path}")).unwrap();
+    assert_eq!(
+        ["spot", "linear", "inverse", "option"].map(of).map(Venue::exchange),
+        ["BYBITSPT", "BYBIT", "BYBIT", "BYBITOPT"]
+    );
 }

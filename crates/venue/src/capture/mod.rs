@@ -115,7 +115,9 @@ impl LineParser for Parser {
                 return Err(BadLine::new(0, "a line with the venue's address before the first frame"));
             }
         };
-        if let Kind::Opened(_) = kind {
+        if let Kind::Opened(url) = kind {
+            // The name of a file may be that of the venue alone.
+            Venue::of_url(url).into_iter().for_each(|venue| frames.set_market(venue));
             return frames.opened(time).map(|()| Parsed::Queued).map_err(|error| moved(error, 0));
         }
         let colon = end.ok_or_else(|| BadLine::new(line.len(), "a colon and a frame"))?;

@@ -38,6 +38,24 @@ fn a_venue_is_known_by_the_files_name_or_by_the_first_address() {
     assert_eq!((counters.control_kinds["connection"], counters.unverifiable), (1, 1));
 }
 
+/// The name of a file is that of the venue, and the address that of its market.
+#[test]
+fn the_address_names_the_market() {
+    let mut parser = parser("BYBIT.ws.1.0.gz");
+    let mut exchange = |path: &str| {
+        let opened = format!("wss://stream.bybit.com/v5/public/{path} <-> 1618677817");
+        let trade = br#"1618677817.5: {"topic":"publicTrade.BTCUSDT","type":"snapshot","ts":1618677817100,"data":[{"T":1618677817100,"s":"BTCUSDT","S":"Buy","v":"1","p":"2","i":"7"}]}"#;
+        let mut record = AnyRecord::default();
+        parser.parse(opened.as_bytes(), &mut record).unwrap();
+        parser.parse(trade, &mut record).unwrap();
+        while parser.queued(&mut record).is_some() {}
+        let AnyRecord::MarketByPrice(trade) = record else { panic!("{record:?}") };
+        trade.exchange.unwrap().to_string()
+    };
+    assert_eq!(exchange("linear"), "BYBIT");
+    assert_eq!(exchange("spot"), "BYBITSPT");
+}
+
 #[test]
 fn a_second_connection_is_a_gap_that_cannot_be_verified() {
     let mut parser = parser("COINBASE.ws.28.0.gz");

@@ -8,7 +8,9 @@
 //! | `received`, `open`, `change`, `done`, and `match` beside them | [`Order`](tapedb_market::Order), see [`full`] |
 //! | `ticker` | [`Ticker`] |
 //! | `error` | `Notice` |
+//! | frames with `channel`, of [Advanced Trade](advanced) | see there |
 
+mod advanced;
 mod full;
 pub(super) mod snapshot;
 #[cfg(test)]
@@ -30,13 +32,18 @@ pub(super) struct Parser {
     /// Numbers of trades, by product.
     trades: BySymbol<Chain>,
     full: full::Full,
+    /// Numbers of the frames of a connection to Advanced Trade.
+    connection: Chain,
 }
+
+/// What concerns all products has the venue's name.
+const VENUE: &str = "COINBASE";
 
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,
-    /// Of other interfaces of the venue, which have no `type`.
+    /// Of Advanced Trade, whose frames have no `type`.
     #[serde(default)]
     channel: Scalar<'a>,
     #[serde(default)]
@@ -99,6 +106,7 @@ struct TickerFrame<'a> {
 impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
         self.full.clear();
+        self.connection = Chain::default();
         Ok(())
     }
 
@@ -113,10 +121,11 @@ impl Frames for Parser {
             "ticker" => ticker(&out.json(text)?, out),
             "snapshot" => snapshot(&out.json(text)?, out),
             "error" => out.notice(NoticeKind::Error, text),
-            "" => {
-                out.unknown(&format!("channel {}", frame_name(head.channel)));
+            "" if head.channel.is_empty() => {
+                out.unknown("without type and channel");
                 Ok(())
             }
+            "" => self.advanced(&out.json(text)?, out),
             kind @ ("subscriptions" | "heartbeat") => {
                 out.control(kind);
                 Ok(())
@@ -127,10 +136,6 @@ impl Frames for Parser {
             }
         }
     }
-}
-
-fn frame_name(channel: Scalar<'_>) -> &str {
-    channel.some().unwrap_or("without a name")
 }
 
 fn side_of(text: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {

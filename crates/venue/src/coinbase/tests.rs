@@ -99,3 +99,86 @@ fn the_full_channel_is_one_of_orders() {
     let text = frame("match", 12, &format!(r#"{maker},"trade_id":7,"size":"0.5","price":"400.1""#));
     assert!(matches!(records(&mut alone, &mut out, &text).unwrap()[..], [AnyRecord::Package(_)]));
 }
+
+/// Frames of Advanced Trade as its documentation shows them.
+fn advanced(channel: &str, number: u64, event: &str) -> String {
+    format!(
+        r#"{{"channel":"{channel}","client_id":"","timestamp":"2023-02-09T20:32:50.714964855Z","sequence_num":{number},"events":[{event}]}}"#
+    )
+}
+
+#[test]
+fn levels_and_trades_of_advanced_trade() {
+    use tapedb_market::{BookAction, PackageKind};
+    let (mut parser, mut out) = (Parser::default(), Messages::new("COINBASE", false));
+    let mut read = |text: String| records(&mut parser, &mut out, &text).unwrap();
+    let level = |side: &str, time: &str, size: &str| {
+        format!(
+            r#"{{"side":"{side}","event_time":"{time}","price_level":"21921.73","new_quantity":"{size}"}}"#
+        )
+    };
+    let event = |kind: &str, levels: &[String]| {
+        format!(r#"{{"type":"{kind}","product_id":"BTC-USD","updates":[{}]}}"#, levels.join(","))
+    };
+    let first = "1970-01-01T00:00:00Z";
+    let snapshot = [level("bid", first, "0.06317902"), level("offer", first, "2")];
+    let found = read(advanced("l2_data", 0, &event("snapshot", &snapshot)));
+    let [AnyRecord::Package(package)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((package.kind, package.match_time), (PackageKind::Snapshot, None));
+    assert_eq!(package.source_time.unwrap().to_string(), "2023-02-09T20:32:50.714964855Z");
+    let [Entry::Level2Snapshot(bid), Entry::Level2Snapshot(ask)] = package.entries[..] else {
+        panic!("{package:?}")
+    };
+    assert_eq!((bid.side, bid.level, ask.side, ask.level), (Side::Bid, 0, Side::Ask, 0));
+    assert!(read(advanced("subscriptions", 1, r#"{"subscriptions":{"level2":["BTC-USD"]}}"#)).is_empty());
+    let found =
+        read(advanced("l2_data", 2, &event("update", &[level("offer", "2023-02-09T20:32:50.7Z", "0")])));
+    let [AnyRecord::Package(package)] = &found[..] else { panic!("{found:?}") };
+    let [Entry::Level2Update(gone)] = package.entries[..] else { panic!("{package:?}") };
+    assert_eq!((package.kind, gone.action, gone.side), (PackageKind::Update, BookAction::Delete, Side::Ask));
+    assert_eq!(package.match_time.unwrap().to_string(), "2023-02-09T20:32:50.700Z");
+
+    let trade = r#"{"trade_id":"12","product_id":"ETH-USD","price":"1260.01","size":"0.3","side":"BUY","time":"2019-08-14T20:42:27.265Z"}"#;
+    for (kind, condition) in [("snapshot", Some("HISTORY")), ("update", None)] {
+        let found = read(advanced(
+            "market_trades",
+            if kind == "snapshot" { 3 } else { 4 },
+            &format!(r#"{{"type":"{kind}","trades":[{trade}]}}"#),
+        ));
+        let [AnyRecord::Package(package)] = &found[..] else { panic!("{found:?}") };
+        let Entry::Trade(trade) = package.entries[0] else { panic!("{package:?}") };
+        assert_eq!((trade.aggressor, trade.id), (Some(Aggressor::Sell), Some(12)));
+        assert_eq!(trade.condition.as_ref().map(Ascii::as_str), condition);
+    }
+    let ticker = r#"{"type":"snapshot","tickers":[{"type":"ticker","product_id":"BTC-USD","price":"21932.98","volume_24_h":"16038.28770938","low_24_h":"21835.29","high_24_h":"23011.18","low_52_w":"15460","high_52_w":"48240","price_percent_chg_24_h":"-4.15775596190603","best_bid":"21931.98","best_bid_quantity":"8000.21","best_ask":"21933.98","best_ask_quantity":"8038.07770938"}]}"#;
+    let found = read(advanced("ticker", 5, ticker));
+    let [AnyRecord::Ticker(ticker)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((ticker.bid_size.unwrap().to_string(), ticker.attributes.len()), ("8000.21".into(), 3));
+    let candle = r#"{"type":"snapshot","candles":[{"start":"1688998200","high":"1867.72","low":"1865.63","open":"1867.38","close":"1866.81","volume":"0.20269406","product_id":"ETH-USD"}]}"#;
+    let found = read(advanced("candles", 6, candle));
+    let [AnyRecord::IntervalBar(bar)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(bar.start.unwrap().to_string(), "2023-07-10T14:10:00Z");
+}
+
+/// Numbers count all frames of a connection.
+#[test]
+fn a_frame_of_advanced_trade_that_is_missing_is_a_gap_of_all_products() {
+    let (mut parser, mut out) = (Parser::default(), Messages::new("COINBASE", false));
+    let beat = |number| advanced("heartbeats", number, r#"{"current_time":"x","heartbeat_counter":3049}"#);
+    for number in [0, 1, 2] {
+        assert!(records(&mut parser, &mut out, &beat(number)).unwrap().is_empty());
+    }
+    let text = beat(5);
+    out.begin(Timestamp(1_618_677_817_000_000_000), &text);
+    parser.frame(&text, &mut out).unwrap();
+    let message = out.take().unwrap();
+    let AnyRecord::Gap(gap) = message.record else { panic!("{message:?}") };
+    assert_eq!(
+        (message.symbol.as_str(), gap.first_missing, gap.last_missing),
+        ("COINBASE", Some(3), Some(4))
+    );
+    // Another connection begins at 0.
+    assert!(records(&mut parser, &mut out, &beat(0)).unwrap().is_empty());
+    assert!(records(&mut parser, &mut out, &beat(1)).unwrap().is_empty());
+    assert_eq!(out.counters().checks_failed, 1);
+}

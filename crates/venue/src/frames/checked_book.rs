@@ -13,10 +13,11 @@ use tapedb_market::{Gap, GapCause, Side};
 use tapedb_schema::{Decimal64, Timestamp};
 
 /// Most levels of all books of a connection: 250 MB. Less in tests, which try it.
-const LEVELS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 21 };
+pub(crate) const LEVELS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 21 };
 
 /// A price as a key, by number.
-struct Price(Decimal64);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Price(pub(crate) Decimal64);
 
 impl Ord for Price {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -38,7 +39,7 @@ impl PartialEq for Price {
 
 impl Eq for Price {}
 
-#[derive(Default, Clone, Copy, PartialEq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
 enum State {
     /// There was no snapshot yet.
     #[default]
@@ -63,55 +64,34 @@ impl Decimals {
     }
 }
 
+impl Decimals {
+    /// Adds digits of price and size without point and leading zeros, each with all decimals (Kraken).
+    pub(crate) fn digest(self, price: &str, size: &str, crc: &mut Crc) {
+        for (text, least) in [(price, self.price), (size, self.size)] {
+            let zeros = least.saturating_sub(decimals(text));
+            let digits = text.chars().filter(char::is_ascii_digit);
+            let digits: String = digits.chain(std::iter::repeat_n('0', zeros)).collect();
+            crc.update(digits.trim_start_matches('0').as_bytes());
+        }
+    }
+}
+
 fn decimals(number: &str) -> usize {
     number.split_once('.').map_or(0, |(_, fraction)| fraction.len())
 }
 
-type Levels = BTreeMap<Price, (Box<str>, Box<str>)>;
-
-/// See the module.
-#[derive(Default)]
-pub(crate) struct CheckedBook {
-    bids: Levels,
-    asks: Levels,
+/// Whether a book is the venue's.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
     state: State,
     /// When the last check passed.
     good: Option<Timestamp>,
 }
 
-impl CheckedBook {
-    /// Begins with a snapshot.
-    pub(crate) fn begin(&mut self) {
-        *self = Self { state: State::Whole, ..Self::default() };
-    }
-
-    /// Sets a level, or removes it at size 0; one that is not there is removed without effect.
-    pub(crate) fn set(
-        &mut self,
-        side: Side,
-        price: Scalar<'_>,
-        size: Scalar<'_>,
-        out: &mut Messages,
-    ) -> Result<(), BadLine> {
-        let (key, number) = (Price(out.decimal(price)?), out.decimal(size)?);
-        let levels = self.side(side);
-        if is_zero(number) {
-            levels.remove(&key);
-        } else {
-            // The text of a price may change, so it does not stay with the key.
-            levels.insert(key, (price.0.into(), size.0.into()));
-        }
-        Ok(())
-    }
-
-    /// Drops what lies behind so many best levels, as the venue does.
-    pub(crate) fn truncate(&mut self, depth: usize) {
-        while self.bids.len() > depth {
-            self.bids.pop_first();
-        }
-        while self.asks.len() > depth {
-            self.asks.pop_last();
-        }
+impl Checks {
+    /// Of a book that is a snapshot.
+    pub(crate) fn of_snapshot() -> Self {
+        Self { state: State::Whole, good: None }
     }
 
     /// Compares checksums, and adds a gap at the first that differs.
@@ -140,6 +120,64 @@ impl CheckedBook {
         };
         out.gap(symbol, gap)
     }
+}
+
+type Levels = BTreeMap<Price, (Box<str>, Box<str>)>;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CheckedBook {
+    bids: Levels,
+    asks: Levels,
+    checks: Checks,
+}
+
+impl CheckedBook {
+    /// Begins with a snapshot.
+    pub(crate) fn begin(&mut self) {
+        *self = Self { checks: Checks::of_snapshot(), ..Self::default() };
+    }
+
+    /// Sets a level, or removes it at size 0; one that is not there is removed without effect.
+    pub(crate) fn set(
+        &mut self,
+        side: Side,
+        price: Scalar<'_>,
+        size: Scalar<'_>,
+        out: &mut Messages,
+    ) -> Result<(), BadLine> {
+        let (key, number) = (Price(out.decimal(price)?), out.decimal(size)?);
+        let levels = self.side(side);
+        if is_zero(number) {
+            levels.remove(&key);
+        } else {
+            // The text of a price may change, so it does not stay with the key.
+            levels.insert(key, (price.0.into(), size.0.into()));
+        }
+        Ok(())
+    }
+
+    /// Drops what lies behind so many best levels, as the venue does; returns the prices. Nothing comes of them any more until they are sent again.
+    pub(crate) fn truncate(&mut self, depth: usize) -> Vec<(Side, Decimal64)> {
+        let mut dropped = Vec::new();
+        while self.bids.len() > depth {
+            dropped.extend(self.bids.pop_first().map(|(price, _)| (Side::Bid, price.0)));
+        }
+        while self.asks.len() > depth {
+            dropped.extend(self.asks.pop_last().map(|(price, _)| (Side::Ask, price.0)));
+        }
+        dropped
+    }
+
+    /// Compares checksums, and adds a gap at the first that differs.
+    pub(crate) fn check(
+        &mut self,
+        symbol: &str,
+        checksums: (i64, i64),
+        out: &mut Messages,
+    ) -> Result<(), BadLine> {
+        self.checks.check(symbol, checksums, out)
+    }
 
     /// CRC-32 of the best ten asks, then bids: digits of price and size without point and leading zeros (Kraken).
     pub(crate) fn digits(&self) -> i64 {
@@ -150,12 +188,7 @@ impl CheckedBook {
     pub(crate) fn digits_of(&self, least: Decimals) -> i64 {
         let mut crc = Crc::new();
         for (price, size) in self.asks.values().take(10).chain(self.bids.values().rev().take(10)) {
-            for (text, least) in [(price, least.price), (size, least.size)] {
-                let zeros = least.saturating_sub(decimals(text));
-                let digits = text.chars().filter(char::is_ascii_digit);
-                let digits: String = digits.chain(std::iter::repeat_n('0', zeros)).collect();
-                crc.update(digits.trim_start_matches('0').as_bytes());
-            }
+            least.digest(price, size, &mut crc);
         }
         i64::from(crc.sum())
     }

@@ -224,6 +224,15 @@ impl Messages {
         }))
     }
 
+    /// Deletes of levels of which nothing comes any more.
+    pub(crate) fn dropped(&self, levels: Vec<(Side, Decimal64)>) -> impl Iterator<Item = Entry> + use<> {
+        let exchange = self.exchange;
+        levels.into_iter().map(move |(side, price)| {
+            let action = BookAction::Delete;
+            Entry::Level2Update(Level2Update { action, side, price, exchange, ..Level2Update::default() })
+        })
+    }
+
     /// The level at a place of a snapshot's side.
     pub(crate) fn level(
         &mut self,

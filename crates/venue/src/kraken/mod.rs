@@ -3,12 +3,13 @@
 //! | frame | message |
 //! |---|---|
 //! | `book-N`, snapshot `as`, `bs` | `Package`, snapshot |
-//! | `book-N`, update `a`, `b` | `Package` of level-2 updates; `match_time` is the latest time of its levels. `c`, the checksum of the best ten levels, is compared with the book's |
+//! | `book-N`, update `a`, `b` | `Package` of level-2 updates, and deletes of levels that it moves behind the N best, of which nothing comes any more; `match_time` is the latest time of its levels. `c`, the checksum of the best ten levels, is compared with the book's |
 //! | `trade` | a `Package` with a [`Trade`] each, type of the order and `misc` as its condition |
 //! | `ticker` | [`Ticker`] with the figures of 24 hours; those of today are attributes |
 //! | `spread` | `Package` with two `Level1` |
 //! | `ohlc-N` | [`IntervalBar`] |
 
+mod level3;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -36,6 +37,7 @@ pub(super) struct Parser {
     books: CheckedBooks,
     /// Of version 2.
     shapes: BySymbol<v2::Shape>,
+    orders: level3::Books,
 }
 
 #[derive(Deserialize)]
@@ -83,12 +85,13 @@ impl Frames for Parser {
     fn opened(&mut self, _again: bool, _out: &mut Messages) -> Result<(), BadLine> {
         self.books.lose();
         self.shapes.clear();
+        self.orders = level3::Books::default();
         Ok(())
     }
 
     fn frame(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
         if text.starts_with('{') && v2::is_one(text) {
-            return v2::frame(text, &mut self.books, &mut self.shapes, out);
+            return v2::frame(text, self, out);
         }
         if text.starts_with('{') {
             return event(text, out);
@@ -171,8 +174,11 @@ fn book(
         checksum =
             part.checksum.some().map(|text| out.whole(Scalar(text), "checksum")).transpose()?.or(checksum);
     }
-    book.truncate(depth);
+    let dropped = book.truncate(depth);
     let snapshot = package.kind == PackageKind::Snapshot;
+    if !snapshot {
+        package.entries.extend(out.dropped(dropped));
+    }
     out.push(pair, package)?;
     match checksum.and_then(|checksum| i64::try_from(checksum).ok()) {
         Some(checksum) => book.check(pair, (checksum, book.digits()), out),

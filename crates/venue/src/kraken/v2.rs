@@ -3,7 +3,7 @@
 //! The checksum is over digits of a fixed number of decimals for each pair. A number that was written again without its last zeros is given them back: the
 //! most decimals that the pair has shown.
 
-use super::NANOS_PER_MINUTE;
+use super::{NANOS_PER_MINUTE, Parser, level3};
 use crate::fields::BadLine;
 use crate::frames::by_symbol::BySymbol;
 use crate::frames::checked_book::{CheckedBooks, Decimals};
@@ -20,6 +20,11 @@ use tapedb_schema::Ascii;
 
 /// Depths that can be subscribed to.
 const DEPTHS: [usize; 5] = [10, 25, 100, 500, 1000];
+
+/// The depth of a subscription, by the levels of its snapshot.
+pub(super) fn depth_of(levels: usize) -> Option<usize> {
+    DEPTHS.into_iter().find(|depth| *depth >= levels)
+}
 
 /// What is known of a pair's book.
 #[derive(Default)]
@@ -114,12 +119,8 @@ pub(super) fn is_one(text: &str) -> bool {
         .is_ok_and(|head| head.event.is_none() && (head.channel.is_some() || head.method.is_some()))
 }
 
-pub(super) fn frame(
-    text: &str,
-    books: &mut CheckedBooks,
-    shapes: &mut BySymbol<Shape>,
-    out: &mut Messages,
-) -> Result<(), BadLine> {
+pub(super) fn frame(text: &str, known: &mut Parser, out: &mut Messages) -> Result<(), BadLine> {
+    let Parser { books, shapes, orders } = known;
     let frame: Frame<'_> = out.json(text)?;
     if let Some(method) = frame.method.some() {
         if frame.success.0 == "false" {
@@ -127,8 +128,10 @@ pub(super) fn frame(
         }
         if let ("subscribe", Some(result)) = (method, frame.result) {
             let subscribed: Subscribed<'_> = out.json(result.get())?;
-            if let ("book", Some(depth)) = (subscribed.channel.0, subscribed.depth) {
-                shapes.of(subscribed.symbol.0, out)?.depth = Some(depth);
+            match (subscribed.channel.0, subscribed.depth) {
+                ("book", Some(depth)) => shapes.of(subscribed.symbol.0, out)?.depth = Some(depth),
+                ("level3", Some(depth)) => orders.set_depth(subscribed.symbol.0, depth, out)?,
+                _ => {}
             }
         }
         out.control(method);
@@ -144,6 +147,10 @@ pub(super) fn frame(
             .json::<Vec<BookData<'_>>>(data.get())?
             .iter()
             .try_for_each(|data| book(data, snapshot, books, shapes, out)),
+        "level3" => out
+            .json::<Vec<level3::Data<'_>>>(data.get())?
+            .iter()
+            .try_for_each(|data| orders.read(data, snapshot, out)),
         "trade" => {
             out.json::<Vec<TradeData<'_>>>(data.get())?.iter().try_for_each(|row| trade(row, snapshot, out))
         }
@@ -161,7 +168,7 @@ pub(super) fn frame(
 }
 
 /// Without an exponent: the checksum is over digits.
-fn plain<'a>(number: Scalar<'a>, out: &mut Messages) -> Result<Cow<'a, str>, BadLine> {
+pub(super) fn plain<'a>(number: Scalar<'a>, out: &mut Messages) -> Result<Cow<'a, str>, BadLine> {
     Ok(match number.0.contains(['e', 'E']) {
         true => Cow::Owned(out.decimal(number)?.to_string()),
         false => Cow::Borrowed(number.0),
@@ -186,12 +193,10 @@ fn book(
     let mut package = out.levels(snapshot, sides)?;
     package.match_time = data.timestamp.some().map(|time| out.iso(Scalar(time))).transpose()?;
     if snapshot && shape.depth.is_none() {
-        let most = bids.len().max(asks.len());
-        shape.depth = DEPTHS.into_iter().find(|depth| *depth >= most);
+        shape.depth = depth_of(bids.len().max(asks.len()));
     }
     let stated = data.checksum.some().map(|text| out.whole(Scalar(text), "checksum")).transpose()?;
     let stated = stated.and_then(|checksum| i64::try_from(checksum).ok());
-    out.push(symbol, package)?;
     books.change(symbol, out, |book, out| {
         if snapshot {
             book.begin();
@@ -204,8 +209,12 @@ fn book(
             }
         }
         if let Some(depth) = shape.depth {
-            book.truncate(depth);
+            let dropped = book.truncate(depth);
+            if !snapshot {
+                package.entries.extend(out.dropped(dropped));
+            }
         }
+        out.push(symbol, package)?;
         match stated {
             Some(stated) => book.check(symbol, (stated, book.digits_of(shape.decimals)), out),
             None if snapshot => Ok(()),

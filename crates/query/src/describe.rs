@@ -9,6 +9,8 @@ use crate::session::Run;
 use crate::snapshot::{MayRead, Snapshot};
 use crate::table::Table;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::collections::BTreeMap;
 use tapedb_engine::QueryUser;
 
@@ -46,7 +48,12 @@ impl QueryService {
             runtime: None,
         };
         let planned = self.sql().plan(&run, &Slice::From(None))?;
-        let parameters = planned.plan.get_parameter_types()?.into_iter();
+        let mut parameters = planned.plan.get_parameter_types()?;
+        for name in limits(&planned.plan)? {
+            // What a limit is, needs no statement.
+            parameters.entry(name).or_default().get_or_insert(DataType::Int64);
+        }
+        let parameters = parameters.into_iter();
         let parameters =
             parameters.map(|(name, ty)| (name.trim_start_matches('$').to_string(), ty)).collect();
         Ok(Description { columns: planned.schema(), parameters })
@@ -75,4 +82,23 @@ impl QueryService {
         }
         Ok(found)
     }
+}
+
+/// The parameters of `LIMIT` and `OFFSET`.
+fn limits(plan: &LogicalPlan) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for expr in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                expr.apply(|part| {
+                    if let Expr::Placeholder(placeholder) = part {
+                        names.push(placeholder.id.clone());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(names)
 }

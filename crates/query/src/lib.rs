@@ -34,6 +34,7 @@ mod batches;
 mod book;
 mod bounded;
 mod catalog;
+mod compact;
 mod complexity;
 mod decimal;
 mod describe;
@@ -71,6 +72,7 @@ mod upstream;
 mod views;
 mod wanted;
 
+pub use compact::compact;
 pub use datafusion::arrow;
 pub use describe::{Description, TableDescription};
 pub use error::{Error, Reason};

@@ -37,18 +37,21 @@ impl Parameters {
     /// # Errors
     /// When there is not exactly one row.
     pub fn of_row(batch: &RecordBatch) -> Result<Self, Error> {
-        let invalid = |what: &str| Error::new(Reason::Query, format!("the parameters are {what}"));
-        if batch.num_rows() != 1 {
-            return Err(invalid(&format!("{} rows, where one is expected", batch.num_rows())));
-        }
+        let values = values_of(batch)?;
         let schema = batch.schema();
         let names = schema.fields().iter().map(|field| field.name().clone());
-        let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0);
-        let values: Vec<_> = batch.columns().iter().map(value).collect::<Result<_, _>>()?;
         if names.clone().enumerate().all(|(index, name)| name == (index + 1).to_string()) {
             return Ok(Self::numbered(values));
         }
         Ok(Self::named(names.zip(values)))
+    }
+
+    /// The values of the one row of a batch, whatever its columns are called: the first is that of `$1`.
+    ///
+    /// # Errors
+    /// When there is not exactly one row.
+    pub fn in_order(batch: &RecordBatch) -> Result<Self, Error> {
+        Ok(Self::numbered(values_of(batch)?))
     }
 
     /// An Arrow IPC stream of one row, whose columns have the names of the placeholders; empty: there are no values.
@@ -97,6 +100,16 @@ impl Parameters {
             None => Err(invalid("there is no row".into())),
         }
     }
+}
+
+/// The values of the one row of a batch.
+fn values_of(batch: &RecordBatch) -> Result<Vec<ScalarValue>, Error> {
+    if batch.num_rows() != 1 {
+        let what = format!("the parameters are {} rows, where one is expected", batch.num_rows());
+        return Err(Error::new(Reason::Query, what));
+    }
+    let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0);
+    Ok(batch.columns().iter().map(value).collect::<Result<_, _>>()?)
 }
 
 fn write(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {

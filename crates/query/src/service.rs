@@ -1,5 +1,6 @@
 //! Queries for the users of a server: with their rights, and within limits for each of them and for all.
 
+use crate::compact::compact;
 use crate::error::Error;
 use crate::next::Next;
 use crate::options::Options;
@@ -8,8 +9,6 @@ use crate::pool::{SharedBytes, UserPool};
 use crate::rows::Rows;
 use crate::session::{Run, Sql};
 use crate::snapshot::MayRead;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -18,9 +17,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tapedb_engine::{Database, Error as EngineError, Query, QueryEngine, QueryRows, QueryStep, QueryUser};
-
-/// Long texts that a batch shares with others are copied before it is sent, when they have this many bytes more than the batch needs.
-const UNUSED_BYTES_MAX: usize = 64 << 10;
 
 /// Runs the queries of a server's clients.
 ///
@@ -49,6 +45,11 @@ impl QueryService {
     pub fn new(db: &Database, options: Options) -> Result<Self, Error> {
         let total = Arc::new(SharedBytes::new(options.memory_bytes));
         Ok(Self { sql: Sql::with_options(db, options)?, total, users: Mutex::default() })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        self.sql.database()
     }
 
     /// What runs the queries.
@@ -126,7 +127,7 @@ impl QueryRows for RowBytes {
             }
             match self.rows.next_within(timeout).map_err(EngineError::from)? {
                 Next::Waiting => return Ok(QueryStep::Waiting),
-                Next::Batch(batch) => self.writer.write(&compact(&batch).map_err(unwritable)?),
+                Next::Batch(batch) => self.writer.write(&compact(&batch).map_err(EngineError::from)?),
                 Next::End => {
                     self.is_ended = true;
                     self.writer.finish()
@@ -142,36 +143,6 @@ impl QueryRows for RowBytes {
     fn streams(&self) -> Vec<String> {
         self.rows.streams()
     }
-}
-
-/// The same rows, with texts of their own: a few rows may point into the texts of many.
-fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let compact = |column: &ArrayRef| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => {
-                let views = column.as_string_view();
-                let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
-                if held > views.total_buffer_bytes_used() + UNUSED_BYTES_MAX {
-                    return Arc::new(views.gc());
-                }
-                column.clone()
-            }
-            DataType::BinaryView => {
-                let views = column.as_binary_view();
-                let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
-                if held > views.total_buffer_bytes_used() + UNUSED_BYTES_MAX {
-                    return Arc::new(views.gc());
-                }
-                column.clone()
-            }
-            _ => column.clone(),
-        }
-    };
-    RecordBatch::try_new_with_options(
-        batch.schema(),
-        batch.columns().iter().map(compact).collect(),
-        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-    )
 }
 
 fn unwritable(error: ArrowError) -> EngineError {

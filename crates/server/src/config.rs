@@ -56,6 +56,9 @@ pub struct Config {
     /// Address for clients of PostgreSQL: `host:port` or `off`. `tapedb server` implements it; a [`Server`](crate::Server) alone does not,
     /// and refuses it.
     pub postgres: Endpoint,
+    /// Address for clients of Arrow Flight SQL: `host:port` or `off`. `tapedb server` implements it; a [`Server`](crate::Server) alone does
+    /// not, and refuses it.
+    pub flight: Endpoint,
     /// The users file; without it every client may do everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<PathBuf>,
@@ -189,6 +192,7 @@ impl Default for Config {
             http_hosts: Vec::new(),
             http_tls: false,
             postgres: Endpoint::OFF,
+            flight: Endpoint::OFF,
             users: None,
             audit_log: None,
             backup: None,
@@ -284,17 +288,22 @@ impl Config {
                 ));
             }
         }
-        if self.postgres.is_open() && users.is_none() && !self.insecure_allow_anyone {
-            return refuse(format!(
-                "listening on {} for clients of PostgreSQL without users would let every client read everything; set `users` to a file, \
-                 listen on 127.0.0.1, or set `insecure_allow_anyone`",
-                self.postgres
-            ));
-        }
-        if listen.address().is_none() && self.postgres.address().is_none() && !self.http_tls && tls.is_some()
+        for (clients, address, all) in
+            [("PostgreSQL", self.postgres, "read"), ("Flight SQL", self.flight, "read and write")]
         {
+            if address.is_open() && users.is_none() && !self.insecure_allow_anyone {
+                return refuse(format!(
+                    "listening on {address} for clients of {clients} without users would let every client {all} everything; set `users` to a \
+                     file, listen on 127.0.0.1, or set `insecure_allow_anyone`"
+                ));
+            }
+        }
+        let is_encrypted =
+            [*listen, self.postgres, self.flight].iter().any(|endpoint| endpoint.address().is_some());
+        if !is_encrypted && !self.http_tls && tls.is_some() {
             return refuse(
-                "`tls` encrypts connections to `listen`, `postgres` and, with `http_tls`, `http`, which are off; remove `tls`, or set one of them",
+                "`tls` encrypts connections to `listen`, `postgres`, `flight` and, with `http_tls`, `http`, which are off; remove `tls`, or \
+                 set one of them",
             );
         }
         if self.http_tls && tls.is_none() {

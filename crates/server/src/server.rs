@@ -92,6 +92,10 @@ const POSTGRES_NOT_SUPPORTED: &str = "`postgres` is implemented by `tapedb serve
                                       and start a `tapedb_gateway::Postgres` beside the server";
 
 /// Like the copies.
+const FLIGHT_NOT_SUPPORTED: &str = "`flight` is implemented by `tapedb server`; a server alone does not support it: remove the setting, \
+                                    and start a `tapedb_flight::Flight` beside the server";
+
+/// Like the copies.
 const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
                                        the setting, and hold a `tapedb_shm::Awake` beside the server";
 
@@ -191,6 +195,9 @@ impl Server {
         }
         if config.postgres != Endpoint::OFF {
             return Err(ConfigError(POSTGRES_NOT_SUPPORTED.into()).into());
+        }
+        if config.flight != Endpoint::OFF {
+            return Err(ConfigError(FLIGHT_NOT_SUPPORTED.into()).into());
         }
         if config.keep_awake {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());

@@ -1,5 +1,7 @@
 //! `tapedb server`: serve a database to clients.
 
+#[cfg(feature = "flight")]
+mod flight;
 #[cfg(feature = "gateway")]
 mod postgres;
 mod status;
@@ -67,9 +69,15 @@ pub struct Args {
     /// Encrypt --http too, with the certificate.
     #[arg(long, env = "TAPEDB_SERVER_HTTP_TLS")]
     http_tls: bool,
+
     /// Address for clients of PostgreSQL, such as psql: 127.0.0.1:5432; off by default. They read with SQL (docs/GATEWAYS.md).
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_POSTGRES")]
     postgres: Option<Endpoint>,
+
+    /// Address for clients of Arrow Flight SQL, such as ADBC: 127.0.0.1:31337; off by default. They read with SQL, and upload rows
+    /// (docs/GATEWAYS.md).
+    #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_FLIGHT")]
+    flight: Option<Endpoint>,
 
     /// File with the users; see `tapedb user`. Without it, every client has all rights.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_USERS")]
@@ -190,6 +198,8 @@ pub struct Ready {
     ilp_tcp: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     postgres: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flight: Option<String>,
 }
 
 /// Serves until a signal arrives, or shows the status of a server.
@@ -217,6 +227,8 @@ pub struct Serving {
     web: Option<tapedb_web::Web>,
     #[cfg(feature = "gateway")]
     postgres: Option<tapedb_gateway::Postgres>,
+    #[cfg(feature = "flight")]
+    flight: Option<tapedb_flight::Flight>,
     grace: Duration,
     reload: Arc<AtomicBool>,
     _awake: Option<Awake>,
@@ -233,8 +245,8 @@ impl Serving {
         config.check().map_err(usage)?;
         // The command handles topics, other protocols and processors, not the server.
         let (copy_topics, ilp) = (Vec::new(), LineProtocol::default());
-        let postgres = Endpoint::OFF;
-        let mut serving = Config { copy_topics, ilp, postgres, keep_awake: false, ..config.clone() };
+        let (postgres, flight) = (Endpoint::OFF, Endpoint::OFF);
+        let mut serving = Config { copy_topics, ilp, postgres, flight, keep_awake: false, ..config.clone() };
         if cfg!(feature = "web") {
             // The pages are among those of the console.
             (serving.http, serving.http_tls) = (Endpoint::OFF, false);
@@ -242,6 +254,11 @@ impl Serving {
         if cfg!(not(feature = "gateway")) && config.postgres != Endpoint::OFF {
             return Err(Failure::usage(
                 "this build has no clients of PostgreSQL; remove `postgres`, or build it with the feature `gateway`",
+            ));
+        }
+        if cfg!(not(feature = "flight")) && config.flight != Endpoint::OFF {
+            return Err(Failure::usage(
+                "this build has no clients of Flight SQL; remove `flight`, or build it with the feature `flight`",
             ));
         }
         let started = match db {
@@ -266,6 +283,12 @@ impl Serving {
         let postgres_address = postgres.as_ref().map(tapedb_gateway::Postgres::address);
         #[cfg(not(feature = "gateway"))]
         let postgres_address = None;
+        #[cfg(feature = "flight")]
+        let flight = flight::start(config, &server, &queries)?;
+        #[cfg(feature = "flight")]
+        let flight_address = flight.as_ref().map(tapedb_flight::Flight::address);
+        #[cfg(not(feature = "flight"))]
+        let flight_address = None;
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
         let lines = Lines::start(config, server.database(), server.authenticator())?;
@@ -295,6 +318,7 @@ impl Serving {
             ilp: text(line_addresses.http),
             ilp_tcp: text(line_addresses.tcp),
             postgres: text(postgres_address),
+            flight: text(flight_address),
         };
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
         let serving = Self {
@@ -307,6 +331,8 @@ impl Serving {
             web,
             #[cfg(feature = "gateway")]
             postgres,
+            #[cfg(feature = "flight")]
+            flight,
             grace,
             reload,
             _awake: awake,
@@ -349,6 +375,10 @@ impl Serving {
         #[cfg(feature = "gateway")]
         if let Some(postgres) = self.postgres {
             postgres.shutdown(self.grace);
+        }
+        #[cfg(feature = "flight")]
+        if let Some(flight) = self.flight {
+            flight.shutdown(self.grace);
         }
         // The server holds it too, for its metrics.
         if let Some(lines) = &self.lines {
@@ -406,6 +436,7 @@ impl Args {
             config.http_hosts.clone_from(&self.http_host);
         }
         config.postgres = self.postgres.unwrap_or(config.postgres);
+        config.flight = self.flight.unwrap_or(config.flight);
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
@@ -458,7 +489,7 @@ fn print_addresses(config: &Config, ready: &Ready, ui: &Ui) -> Result<(), Failur
     if ui.json() {
         return ui.print_json(ready);
     }
-    let Ready { tcp, encrypted, unix, http, ilp, ilp_tcp, postgres } = ready;
+    let Ready { tcp, encrypted, unix, http, ilp, ilp_tcp, postgres, flight } = ready;
     let mut text = format!("serving {}\n", config.database.display());
     if let Some(address) = tcp {
         let scheme = if *encrypted { "tapes" } else { "tape" };
@@ -481,6 +512,10 @@ fn print_addresses(config: &Config, ready: &Ready, ui: &Ui) -> Result<(), Failur
     }
     if let Some(address) = postgres {
         text.push_str(&format!("  postgresql://{address}/tapedb\n"));
+    }
+    if let Some(address) = flight {
+        let scheme = if config.tls.is_some() { "grpc+tls" } else { "grpc" };
+        text.push_str(&format!("  {scheme}://{address}, for Flight SQL\n"));
     }
     if config.users.is_none() {
         text.push_str("  no users: every client has all rights (see `tapedb user`)\n");

@@ -100,7 +100,16 @@ pub(crate) fn columns(out: &mut Vec<u8>, columns: &[Column], formats: &[bool]) {
 
 /// Rows follow as `COPY`.
 pub(crate) fn copy_out(out: &mut Vec<u8>, columns: usize, is_binary: bool) {
-    let at = begin(out, b'H');
+    copy(out, b'H', columns, is_binary);
+}
+
+/// Rows of the client may follow as `COPY`.
+pub(crate) fn copy_in(out: &mut Vec<u8>, columns: usize, is_binary: bool) {
+    copy(out, b'G', columns, is_binary);
+}
+
+fn copy(out: &mut Vec<u8>, kind: u8, columns: usize, is_binary: bool) {
+    let at = begin(out, kind);
     out.push(is_binary.into());
     out.extend((columns as u16).to_be_bytes());
     (0..columns).for_each(|_| out.extend(u16::from(is_binary).to_be_bytes()));

@@ -2,12 +2,13 @@
 
 use crate::postgres::catalog::{self, Asked};
 use crate::postgres::copy::Copy;
+use crate::postgres::copy_in::CopyIn;
 use crate::postgres::failure::Failure;
 use crate::postgres::output;
 use crate::postgres::parameter;
 use crate::postgres::session::{FLUSH_BYTES, Prepared, Session, Transaction};
 use crate::postgres::source::{self, Source, Step, Writer};
-use crate::postgres::statement::Kind;
+use crate::postgres::statement::{CopyOptions, Kind, type_name};
 use crate::postgres::types::{Column, Type};
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
@@ -25,11 +26,16 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// How often it is checked while there are rows.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Memory and time to find the columns of a table that is copied into.
+const COPY_QUERY_BYTES: usize = 16 << 20;
+const COPY_QUERY_TIME: Duration = Duration::from_secs(30);
+
 /// What a statement does.
 pub(crate) enum Begun {
     /// It has rows; what is done, and how many rows of them are wanted.
     Rows(Box<Source>, &'static str, Option<usize>),
     Copy(Box<Source>, Copy),
+    CopyIn(Box<CopyIn>),
     /// It is done.
     Done(String),
     Empty,
@@ -146,6 +152,9 @@ impl Session {
                     other => Ok(other),
                 }
             }
+            Kind::CopyIn { table, columns, options } => {
+                Ok(Begun::CopyIn(Box::new(self.copy_target(table, columns, options.clone())?)))
+            }
             Kind::Nothing(tag) => done(tag),
             Kind::Refused(what) => Err(Failure::unsupported(what.clone())),
         }
@@ -194,6 +203,47 @@ impl Session {
         };
         let rows = self.backend.options.queries.rows(&query, &parameters, &query_user)?;
         Ok(Source::query(rows, permit))
+    }
+
+    /// The stream that rows are copied into, and its columns.
+    fn copy_target(&self, table: &str, columns: &str, options: CopyOptions) -> Result<CopyIn, Failure> {
+        let user = self.present_user()?;
+        let name = user.name.clone();
+        // A stream that the user may write has columns for it, whether it may read them or not.
+        let writer = user.clone();
+        let may_read =
+            Arc::new(move |stream: &str| writer.may(May::Write, stream) || writer.may(May::Read, stream));
+        let asked = QueryUser { name, may_read, memory_bytes: COPY_QUERY_BYTES };
+        let query = Query {
+            text: format!("SELECT {columns} FROM {table} LIMIT 0"),
+            parameters: Vec::new(),
+            decimals: "float".into(),
+            time_limit: Some(COPY_QUERY_TIME),
+            rows_max: None,
+        };
+        let queries = &self.backend.options.queries;
+        let rows = queries.rows(&query, &Parameters::default(), &asked)?;
+        let (schema, streams) = (rows.schema(), rows.streams());
+        drop(rows);
+        let [stream] = &streams[..] else {
+            return Err(Failure::new("42809", format!("{table} is no table of a stream")));
+        };
+        if !user.may(May::Write, stream) {
+            let text = format!("user {:?} has no right to write stream {stream:?}", user.name);
+            return Err(Failure::new("42501", text));
+        }
+        let stream =
+            queries.database().stream(stream).map_err(|error| Failure::new("58000", error.to_string()))?;
+        let record = type_name(table).and_then(|(name, is_exact)| {
+            let mut records = stream.schema().records.iter().filter(|record| record.message);
+            let is_named =
+                |record: &str| if is_exact { record == name } else { record.eq_ignore_ascii_case(name) };
+            records.find(|record| is_named(&record.name)).map(|record| record.name.clone())
+        });
+        // What the stream gives itself is among all columns, and in no row that is copied in.
+        let given = |name: &str| columns == "*" && matches!(name, "sequence" | "space");
+        let fields: Vec<_> = schema.fields().iter().filter(|field| !given(field.name())).cloned().collect();
+        CopyIn::new(&stream, record, &Arc::new(Schema::new(fields)), options)
     }
 
     /// What a query of the catalogue may know.

@@ -1,6 +1,7 @@
 //! A session: messages of a client, one after the other.
 
 use crate::postgres::backend::Backend;
+use crate::postgres::copy_in::CopyIn;
 use crate::postgres::failure::Failure;
 use crate::postgres::registry::Entry;
 use crate::postgres::run::Begun;
@@ -25,6 +26,9 @@ pub(crate) const FLUSH_BYTES: usize = 64 << 10;
 const NAMES_MAX: usize = 1000;
 /// Bytes of the texts and values of all of them.
 const HELD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+/// How long rows of a copy are waited for before it is checked whether it is to end.
+const COPY_WAIT: Duration = Duration::from_millis(200);
 
 /// Where a session is in a transaction. Transactions change nothing: each statement reads as of its own moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -282,9 +286,67 @@ impl Session {
                 }
                 output::complete(&mut self.out, &format!("COPY {rows}"));
             }
+            Begun::CopyIn(mut copy) => match self.copy_in(&mut copy) {
+                Ok(rows) => output::complete(&mut self.out, &format!("COPY {rows}")),
+                Err(failure) => return Err(copy.failed(failure)),
+            },
             Begun::Rows(..) => {}
         }
         Ok(())
+    }
+
+    /// Takes rows until the client ends them. Returns how many were stored.
+    fn copy_in(&mut self, copy: &mut CopyIn) -> Result<u64, Failure> {
+        output::copy_in(&mut self.out, copy.columns(), copy.is_binary());
+        loop {
+            let Some((kind, body)) = self.receive_row()? else {
+                return Err(Failure::fatal("08006", "the client has left"));
+            };
+            match input::message(kind, &body).map_err(|Malformed(what)| Failure::protocol(what))? {
+                Message::CopyData(bytes) => {
+                    if let Some((quota, _)) = &self.quota {
+                        quota.rate_limit.count(bytes.len() as u64, Instant::now);
+                    }
+                    copy.take(bytes)?;
+                }
+                Message::CopyDone => return copy.finish(),
+                Message::CopyFail(why) => {
+                    return Err(Failure::new("57014", format!("the client has given up: {why}")));
+                }
+                Message::Flush | Message::Sync => {}
+                _ => return Err(Failure::protocol("a message between the rows of COPY")),
+            }
+        }
+    }
+
+    /// The next message of a copy; while there is none, what ends the session is looked for. `None`: the client has left.
+    fn receive_row(&mut self) -> Result<Option<(u8, Vec<u8>)>, Failure> {
+        loop {
+            if self.is_stopping() {
+                return Err(Failure::shutting_down());
+            }
+            if self.entry.is_cancelled.swap(false, Ordering::AcqRel) {
+                return Err(Failure::cancelled());
+            }
+            if self.user.user().is_none() {
+                return Err(Failure::fatal("28000", "the user was removed; the connection is closed"));
+            }
+            let found = input::frame(self.socket.input(), MESSAGE_BYTES_MAX);
+            if let Some((kind, body, length)) = found.map_err(Failure::protocol)? {
+                let body = body.to_vec();
+                self.socket.consume(length);
+                return Ok(Some((kind, body)));
+            }
+            self.flush()?;
+            if self.socket.set_read_timeout(Some(COPY_WAIT)).is_err() {
+                return Ok(None);
+            }
+            match self.socket.fill() {
+                Ok(true) => {}
+                Err(error) if is_waiting(&error) => {}
+                Ok(false) | Err(_) => return Ok(None),
+            }
+        }
     }
 
     fn prepare(&mut self, name: &str, text: &str, types: Vec<u32>) -> Result<(), Failure> {

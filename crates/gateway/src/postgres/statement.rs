@@ -55,6 +55,12 @@ pub(crate) enum Kind {
         query: String,
         options: CopyOptions,
     },
+    /// Rows of the client into a table: its name and its columns, as they are in a query.
+    CopyIn {
+        table: String,
+        columns: String,
+        options: CopyOptions,
+    },
     /// Changes nothing here; its tag.
     Nothing(&'static str),
     Refused(String),
@@ -255,9 +261,9 @@ fn copy(text: &str, tokens: &[(usize, Token<'_>)], words: &[String]) -> Result<K
             _ => {}
         }
     }
-    let Some(to) = to else { return refused("COPY needs TO STDOUT") };
+    let Some(to) = to else { return refused("COPY needs TO STDOUT or FROM STDIN") };
     if words[to] == "from" {
-        return refused("COPY … FROM is not supported: streams are written with TapeDB's clients");
+        return copy_in(text, tokens, words, to);
     }
     if words.get(to + 1).map(String::as_str) != Some("stdout") {
         return refused("COPY writes to STDOUT alone, neither to files nor to programs");
@@ -274,6 +280,56 @@ fn copy(text: &str, tokens: &[(usize, Token<'_>)], words: &[String]) -> Result<K
         },
     };
     Ok(Kind::CopyOut { query, options: copy_options(&tokens[to + 2..], &words[to + 2..])? })
+}
+
+/// `COPY table (columns) FROM STDIN`, whose `FROM` is the token `from`.
+fn copy_in(
+    text: &str,
+    tokens: &[(usize, Token<'_>)],
+    words: &[String],
+    from: usize,
+) -> Result<Kind, Failure> {
+    if words.get(from + 1).map(String::as_str) != Some("stdin") {
+        return Err(Failure::unsupported(
+            "COPY reads from STDIN alone, neither from files nor from programs",
+        ));
+    }
+    let wrong = || Failure::new("42601", "COPY needs a table, and perhaps columns: COPY t (a, b) FROM STDIN");
+    let open = (1..from).find(|index| words[*index] == "(" && matches!(tokens[*index].1, Token::Other(_)));
+    // A name, then what separates it from the next one.
+    let are_names = |range: std::ops::Range<usize>, between: &str| {
+        range.len() % 2 == 1
+            && range.clone().enumerate().all(|(place, index)| match tokens[index].1 {
+                Token::Word(_) | Token::Quoted(_) => place % 2 == 0,
+                Token::Other(other) => place % 2 == 1 && other == between,
+                _ => false,
+            })
+    };
+    let of =
+        |range: std::ops::Range<usize>| text[tokens[range.start].0..tokens[range.end].0].trim().to_string();
+    let table = 1..open.unwrap_or(from);
+    if !are_names(table.clone(), ".") {
+        return Err(wrong());
+    }
+    let columns = match open {
+        None => "*".to_string(),
+        Some(open) if words[from - 1] == ")" && are_names(open + 1..from - 1, ",") => of(open + 1..from - 1),
+        Some(_) => return Err(wrong()),
+    };
+    Ok(Kind::CopyIn {
+        table: of(table),
+        columns,
+        options: copy_options(&tokens[from + 2..], &words[from + 2..])?,
+    })
+}
+
+/// The last name of a table's, and whether its letters count as they are; `None`: it has only one.
+pub(crate) fn type_name(table: &str) -> Option<(&str, bool)> {
+    match tokens(table)[..] {
+        [_, .., (_, Token::Quoted(name))] => Some((name, true)),
+        [_, .., (_, Token::Word(name))] => Some((name, false)),
+        _ => None,
+    }
 }
 
 fn copy_options(tokens: &[(usize, Token<'_>)], words: &[String]) -> Result<CopyOptions, Failure> {
@@ -551,10 +607,37 @@ mod tests {
             "COPY bars TO '/tmp/x'",
             "COPY bars FROM '/etc/passwd'",
             "COPY bars TO PROGRAM 'sh'",
-            "COPY bars FROM STDIN",
+            "COPY bars FROM PROGRAM 'sh'",
+            "COPY (SELECT 1) FROM STDIN",
+            "COPY bars (a b) FROM STDIN",
+            "COPY bars (a, ) FROM STDIN",
+            "COPY bars () FROM STDIN",
+            "COPY bars LIMIT 1 FROM STDIN",
+            "COPY FROM STDIN",
             "COPY",
         ] {
             assert!(matches!(kind(refused), Kind::Refused(_)), "{refused}");
         }
+    }
+
+    #[test]
+    fn copy_reads_from_the_client_alone() {
+        for (text, table, columns) in [
+            ("COPY bars FROM STDIN", "bars", "*"),
+            (
+                "copy us.\"Bar\" (time, \"Close\") from stdin with (format csv)",
+                "us.\"Bar\"",
+                "time, \"Close\"",
+            ),
+            ("COPY bars(time) FROM STDIN", "bars", "time"),
+        ] {
+            let Kind::CopyIn { table: found, columns: found_columns, .. } = kind(text) else {
+                panic!("{text}")
+            };
+            assert_eq!((found.as_str(), found_columns.as_str()), (table, columns));
+        }
+        assert_eq!(type_name("us.\"Bar\""), Some(("Bar", true)));
+        assert_eq!(type_name("us.bar"), Some(("bar", false)));
+        assert_eq!(type_name("bars"), None);
     }
 }

@@ -41,6 +41,12 @@ async def main():
     except (asyncio.TimeoutError, TimeoutError):
         pass
     assert await connection.fetchval("SELECT 1") == 1
+    assert len(await connection.fetch("SELECT size FROM ticks LIMIT $1 OFFSET $2", 5, 3)) == 5
+    records = [(start, "ASYNC", 2.5, number, None, decimal.Decimal(number)) for number in range(100)]
+    columns = ["time", "symbol", "price", "size", "side", "id"]
+    tag = await connection.copy_records_to_table("ticks", records=records, columns=columns)
+    assert tag == "COPY 100", tag
+    assert await connection.fetchval("SELECT count(*) FROM ticks WHERE symbol = 'ASYNC'") == 100
     await connection.reset()
     await connection.close()
     pool = await asyncpg.create_pool(host="127.0.0.1", port=int(os.environ["GATEWAY_PORT"]), user="anyone", database="tapedb", min_size=2, max_size=2)

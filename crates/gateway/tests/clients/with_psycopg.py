@@ -63,3 +63,22 @@ with psycopg.connect(DSN) as connection:
         pass
     else:
         raise AssertionError("it took too long")
+    cursor.execute("SET statement_timeout = '0'")
+    rows = [(datetime.datetime(2024, 2, 1, tzinfo=datetime.timezone.utc), "COPIED", 1.5, number, None, decimal.Decimal(number)) for number in range(1000)]
+    for form, types in (("text", None), ("binary", ["timestamptz", "text", "float8", "int8", "text", "numeric"])):
+        with cursor.copy(f"COPY ticks (time, symbol, price, size, side, id) FROM STDIN (FORMAT {form})") as copy:
+            if types:
+                copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+        assert cursor.rowcount == 1000, cursor.rowcount
+    assert cursor.execute("SELECT count(*), sum(size) FROM ticks WHERE symbol = 'COPIED'").fetchone() == (2000, 999000)
+    try:
+        with cursor.copy("COPY ticks (time, symbol, price, size, side, id) FROM STDIN") as copy:
+            copy.write_row(rows[0])
+            copy.write_row((rows[0][0], "COPIED", 1, -1, None, 1))
+    except psycopg.errors.DataException as error:
+        assert "line 2" in str(error) and "no row was stored" in str(error), error
+    else:
+        raise AssertionError("a size below zero")
+    assert cursor.execute("SELECT size FROM ticks LIMIT %s", [3]).fetchall()[2:]

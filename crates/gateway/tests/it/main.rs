@@ -2,5 +2,7 @@
 
 mod bytes;
 mod clients;
+mod copies;
+mod dashboard;
 mod fixture;
 mod sessions;

@@ -12,7 +12,7 @@ use tapedb_engine::{Command, Durability, Retention, StreamOptions};
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const PAGE: &str = include_str!("../../../../docs/SERVER.md");
-const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.json");
+const DASHBOARD: &str = include_str!("../../../../packaging/grafana/operations.json");
 /// Metrics of a component in another crate.
 const COMPONENT: &str = "topic_copy_";
 const ALL: [May; 4] = [May::Read, May::Write, May::Create, May::Admin];

@@ -235,7 +235,7 @@ fn a_check_names_every_flipped_byte_of_columns_that_take_turns() {
     let db = Database::open_without_maintenance(&path).unwrap();
     let stream = db.create_stream("s", schema.parse().unwrap(), StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();
-    for i in 0..64 {
+    for i in 0..24 {
         let level = |at: i64| {
             let (is_set, size) = ((6 * i + at) % 50 > 0, at % 2 * 1_000_000 + (3 * i + at) * 37 % 101);
             let size = if is_set { Value::Int(size) } else { Value::Null };
@@ -252,17 +252,17 @@ fn a_check_names_every_flipped_byte_of_columns_that_take_turns() {
     let whole = fs::read(&segment).unwrap();
     assert_eq!(whole[8..10], 3u16.to_le_bytes());
     let db = Database::open_read_only(&path).unwrap();
-    assert_eq!(check(&db).0.messages, 64);
+    assert_eq!(check(&db).0.messages, 24);
     let mut broken = whole.clone();
-    for bit in 0..8 * whole.len() {
-        broken[bit / 8] ^= 1 << (bit % 8);
+    for at in 0..whole.len() {
+        broken[at] ^= 1 << (at % 8);
         fs::write(&segment, &broken).unwrap();
         let (checked, found) = check(&db);
         assert!(
             checked.damaged > 0 && found.iter().all(|found| found.path == segment),
-            "bit {bit}: {found:?}"
+            "byte {at}: {found:?}"
         );
-        broken[bit / 8] ^= 1 << (bit % 8);
+        broken[at] = whole[at];
     }
 }
 

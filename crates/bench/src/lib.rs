@@ -7,6 +7,7 @@ pub mod codec;
 mod columns;
 mod content;
 mod fields;
+mod gateways;
 mod jobs;
 mod machine;
 mod market;
@@ -43,6 +44,7 @@ enum Bench {
     Storage(storage::Args),
     Columns(columns::Args),
     Market(market::Args),
+    Gateways(gateways::Args),
     #[cfg(feature = "sql")]
     Sql(sql::Args),
     Read(remote::read::Args),
@@ -103,6 +105,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Storage(args) => storage::run(args, ui)?,
         Bench::Columns(args) => columns::run(&args, ui)?,
         Bench::Market(args) => market::run(&args, ui)?,
+        Bench::Gateways(args) => gateways::run(&args, ui)?,
         #[cfg(feature = "sql")]
         Bench::Sql(args) => sql::run(&args, ui)?,
         Bench::Read(args) => remote::read::run(&args, ui)?,

@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo demo-serve package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
+.PHONY: demo demo-serve package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -39,7 +39,7 @@ help:
 	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"
 	@echo "make test-console  its tests: units, types, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
-	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic sql' ROWS=20M ROUNDS=5)"
+	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic sql market' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
 	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000 SECONDS=60)"
@@ -175,6 +175,9 @@ bench-rivals-topic:
 bench-rivals-sql:
 	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run sql --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) --tapedb $(TARGET)/release/tapedb
+
+bench-rivals-market:
+	bench/rivals/run market --rounds $(or $(ROUNDS),5) $(if $(DATA),--dbn $(DATA)/dbn/esh4-glbx-mdp3-20231225.mbo.dbn.zst)
 
 acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }

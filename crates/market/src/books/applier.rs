@@ -100,20 +100,23 @@ impl Applier {
     pub fn order(&mut self, symbol: u32, time: Timestamp, order: &Order) {
         let books = self.books(symbol);
         let Some(at) = books.venue(order.exchange, BookKind::Orders) else { return };
-        snapshot_flags(books, at, order);
+        if order.snapshot || books.venues[at].in_snapshot {
+            snapshot_flags(books, at, order);
+        }
         match change(books, at, order) {
             Some(Change::Order(change)) => books.venues[at].change_order(change, order.action),
             Some(Change::Clear) => clear(books, at, order),
             Some(Change::None) => {}
             None => books.misfit(at),
         }
-        if books.venues[at].in_snapshot && order.event_end {
-            books.venues[at].seed(order.sequence);
+        let venue = &mut books.venues[at];
+        if venue.in_snapshot && order.event_end {
+            venue.seed(order.sequence);
         }
         if order.sequence.is_some() {
-            books.venues[at].sequence = order.sequence;
+            venue.sequence = order.sequence;
         }
-        books.venues[at].finish(time, order.event_end);
+        venue.finish(time, order.event_end);
         books.publish(at);
     }
 
@@ -302,7 +305,7 @@ enum Change {
 }
 
 /// Begin and end of a snapshot of orders.
-#[inline]
+#[cold]
 fn snapshot_flags(books: &mut SymbolBooks, at: usize, order: &Order) {
     let venue = &mut books.venues[at];
     if order.snapshot && !venue.in_snapshot {

@@ -1,7 +1,7 @@
 //! The books of one symbol, one for each venue, in common units, and the best over them.
 
 use super::best::{Best, ConsolidatedBest, MAX_VENUES};
-use super::content::SIDES;
+use super::content::{Content, SIDES};
 use super::state::{BookKind, BookState, Doubt, PriceChange};
 use super::units::{Misfit, Units};
 use super::venue::VenueBook;
@@ -134,8 +134,8 @@ impl SymbolBooks {
 
     /// Applies the changes of a package for one venue.
     #[inline]
-    pub(super) fn change_levels(&mut self, at: usize, changes: impl Iterator<Item = PriceChange>) {
-        for change in changes {
+    pub(super) fn change_levels(&mut self, at: usize, mut changes: impl Iterator<Item = PriceChange>) {
+        while let Some(change) = self.change_fitting_levels(at, &mut changes) {
             let price = self.price_of(change.price);
             // The unit of sizes may change before a price is stored, and that of prices no more.
             match (price, change.size.map(|size| self.size_of(size)).transpose()) {
@@ -143,6 +143,30 @@ impl SymbolBooks {
                 _ => return self.misfit(at),
             }
         }
+    }
+
+    /// Applies changes as long as their numbers fit the units, as nearly all do; the first one that does not is returned.
+    #[inline]
+    fn change_fitting_levels(
+        &mut self,
+        at: usize,
+        changes: &mut impl Iterator<Item = PriceChange>,
+    ) -> Option<PriceChange> {
+        let (price_units, size_units) = (self.price, self.size);
+        let VenueBook { content: Content::Prices(book), counters, .. } = &mut self.venues[at] else {
+            return changes.next();
+        };
+        for change in changes {
+            let Ok(price) = price_units.of(change.price) else { return Some(change) };
+            match change.size.map(|size| size_units.of(size)) {
+                Some(Ok(size)) if size >= 0 => {
+                    book.set(change.side, price, size, change.orders);
+                }
+                None => counters.absent_levels += u64::from(!book.delete(change.side, price)),
+                _ => return Some(change),
+            }
+        }
+        None
     }
 
     /// A whole state of one venue.

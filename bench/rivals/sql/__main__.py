@@ -18,7 +18,7 @@ from storage.dataset import DataError
 from storage.worker import WorkerError
 
 from .answer import Answer, answer
-from .queries import COLUMNS, QUERIES, Query
+from .queries import COLUMNS, QUERIES, Hour, Query
 from .rivals import TAKES_ANY, TITLES, WITHOUT, questdb_server
 from .table import table
 from .worker import Task, measure
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
         "--rows",
         type=count,
         default=count("20M"),
-        help="bars that are summed up; quotes are a quarter of them",
+        help="bars that are summed up, and those that an hour is taken of; quotes are a quarter of them",
     )
     parser.add_argument(
         "--rounds", type=count, default=5, help="rounds over all rivals and TapeDB; medians count (default 5)"
@@ -76,6 +76,8 @@ def _run(args: argparse.Namespace, folder: Path) -> None:
         _ours(args, db, report)
         if number == 0:
             names = {name for query in queries for name in query.tables}
+            hour = _hour(args.tapedb, db, folder)
+            queries = [query.of_hour(hour) for query in queries]
             sources = {name: _exported(args.tapedb, db, name, folder) for name in sorted(names)}
             expected = {query.case: _answer(args.tapedb, db, query, folder) for query in queries}
         shutil.rmtree(db)
@@ -84,7 +86,7 @@ def _run(args: argparse.Namespace, folder: Path) -> None:
             for rival in args.only:
                 for threads in _THREADS:
                     if (rival, query.case) not in WITHOUT and (rival != "pandas" or threads == 1):
-                        _measure(rival, query, threads, sources, expected[query.case], folder, report)
+                        _measure(rival, query, threads, hour, sources, expected[query.case], folder, report)
     rows = report.rows(machine.line())
     if args.json:
         print("\n".join(row.json() for row in rows))
@@ -98,10 +100,21 @@ def _ours(args: argparse.Namespace, db: Path, report: Report) -> None:
     cases = ",".join(query.case for query in QUERIES)
     quotes = max(args.rows * 53 // 200, 1000)
     command = [args.tapedb, "bench", "sql", "--json", "--runs", "1", "--keep", "--db", db, "--only", cases]
-    command += ["--messages", args.rows, "--quotes", quotes, "--trades", max(args.rows // 20, 100)]
+    command += ["--messages", args.rows, "--history", args.rows, "--quotes", quotes, "--trades", max(args.rows // 20, 100)]
     command += ["--data", args.data] if args.data else []
     for row in map(Row.parse, filter(str.strip, _output(command).decode().splitlines())):
         report.add(row.case, row.metric, row.unit, row.value)
+
+
+def _hour(tapedb: Path, db: Path, folder: Path) -> Hour:
+    """An hour in the middle of the history, of its first symbol."""
+    path = folder / "hour.arrow"
+    query = "SELECT min(symbol) AS symbol, min(time) AS first, max(time) AS last FROM history"
+    _output([tapedb, "sql", "--db", db, query, "--out", path])
+    (found,) = pa.ipc.open_stream(path.open("rb")).read_all().to_pylist()
+    first, last = (int(found[name].timestamp()) for name in ("first", "last"))
+    start = (first + (last - first) // 2) * 10**9
+    return Hour(found["symbol"], start, start + 3600 * 10**9)
 
 
 def _exported(tapedb: Path, db: Path, name: str, folder: Path) -> Path:
@@ -131,6 +144,7 @@ def _measure(
     rival: str,
     query: Query,
     threads: int,
+    hour: Hour,
     sources: dict[str, Path],
     expected: Answer,
     folder: Path,
@@ -139,7 +153,7 @@ def _measure(
     own = folder / rival
     own.mkdir()
     tables = {name: str(sources[name]) for name in query.tables}
-    seconds, found = measure(Task(rival, query.case, threads, tables, str(own)))
+    seconds, found = measure(Task(rival, query.case, threads, tables, str(own), (hour.symbol, hour.start, hour.end)))
     shutil.rmtree(own)
     if not found.is_near(expected, 2 if (rival, query.case) in TAKES_ANY else 0):
         raise DataError(f"{rival}, {query.case}: TapeDB found {expected}, the rival {found}")

@@ -1,6 +1,7 @@
 """The queries: TapeDB's text, and the tables that they read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True)
@@ -10,6 +11,27 @@ class Query:
     case: str
     tables: tuple[str, ...]
     text: str
+
+    def of_hour(self, hour: "Hour") -> "Query":
+        """The query about this hour, if it is about one."""
+        return replace(self, text=self.text.format(**hour.texts())) if self.case == "hour" else self
+
+
+@dataclass(frozen=True)
+class Hour:
+    """An hour of one symbol: nanoseconds since 1970, the last one excluded."""
+
+    symbol: str
+    start: int
+    end: int
+
+    def texts(self) -> dict[str, str]:
+        """What stands in queries: the times as UTC, to the second."""
+        return {"symbol": self.symbol, "start": _clock(self.start), "end": _clock(self.end)}
+
+
+def _clock(ns: int) -> str:
+    return datetime.fromtimestamp(ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 _ASOF = (
@@ -43,6 +65,12 @@ QUERIES = [
         "(q.time BETWEEN t.time - INTERVAL '1 second' AND t.time + INTERVAL '1 second') "
         "ON t.symbol = q.symbol",
     ),
+    Query(
+        "hour",
+        ("history",),
+        "SELECT time, open, high, low, close, volume FROM history "
+        "WHERE symbol = '{symbol}' AND time >= '{start}Z' AND time < '{end}Z' ORDER BY time",
+    ),
     Query("sum", ("bars",), "SELECT sum(open), sum(high), sum(low), sum(close), sum(volume) FROM bars"),
 ]
 
@@ -53,4 +81,5 @@ COLUMNS = {
     "trades_real": "time, symbol, price, size",
     "quotes_real": "time, symbol, bid, ask, bid_size, ask_size",
     "bars": "time, symbol, open, high, low, close, volume",
+    "history": "time, symbol, open, high, low, close, volume",
 }

@@ -17,17 +17,19 @@ import pyarrow as pa
 from storage.worker import WorkerError
 
 from .answer import Answer, answer
+from .queries import Hour
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to measure. Files of the rival itself are made in `folder`."""
+    """What to measure. Files of the rival itself are made in `folder`; `hour` is what the case of that name is about."""
 
     rival: str
     case: str
     threads: int
     tables: dict[str, str]
     folder: str
+    hour: tuple[str, int, int]
 
 
 def measure(task: Task) -> tuple[float, Answer]:
@@ -50,7 +52,7 @@ def _main() -> None:
     task = Task(**json.loads(sys.argv[1]))
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: task.threads])
     tables = {name: _table(path) for name, path in task.tables.items()}
-    run = rival(task.rival).prepare(task.case, tables, Path(task.folder), task.threads)
+    run = rival(task.rival).prepare(task.case, tables, Path(task.folder), task.threads, Hour(*task.hour))
     run()
     started = time.perf_counter()
     found = run()

@@ -7,14 +7,16 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..queries import Hour
+
 
 class Rival(Protocol):
     """Something that runs the queries."""
 
     def prepare(
-        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int
+        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int, hour: Hour
     ) -> Callable[[], Any]:
-        """Loads the tables as its users hold them, and returns what runs the query.
+        """Loads the tables as its users hold them, and returns what runs the query, or that about an hour.
 
         Rows are something that pyarrow takes.
         """

@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 from chdb.session import Session
 
+from ..queries import Hour
+
 _ASOF = (
     "SELECT t.time, t.price, q.bid, q.ask FROM {0} t ASOF LEFT JOIN {1} q "
     "ON t.symbol = q.symbol AND t.time >= q.time SETTINGS join_use_nulls = 1"
@@ -18,6 +20,8 @@ _TEXTS = {
     "sum(bid * bid_size) / sum(bid_size) AS vwap FROM quotes GROUP BY symbol, minute",
     "last": "SELECT symbol, max(quotes.time) AS time, argMax(bid, quotes.time) AS bid, "
     "argMax(ask, quotes.time) AS ask FROM quotes GROUP BY symbol",
+    "hour": "SELECT time, open, high, low, close, volume FROM history WHERE symbol = '{symbol}' "
+    "AND time >= '{start}' AND time < '{end}' ORDER BY time",
     "sum": "SELECT sum(open), sum(high), sum(low), sum(close), sum(volume) FROM bars",
 }
 
@@ -26,7 +30,7 @@ class ChDb:
     """See the module."""
 
     def prepare(
-        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int
+        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int, hour: Hour
     ) -> Callable[[], pa.Table]:
         """Tables in the order of symbol and time."""
         session = Session(str(folder / "chdb"))
@@ -41,7 +45,7 @@ class ChDb:
                 "SETTINGS allow_nullable_key = 1 "
                 f"AS SELECT * FROM file('{path}', 'Arrow')"
             )
-        text = _TEXTS.get(case) or _ASOF.format(*tables)
+        text = _TEXTS.get(case, _ASOF).format(*tables, **hour.texts())
         if "SETTINGS" not in text:
             text += " SETTINGS"
         else:

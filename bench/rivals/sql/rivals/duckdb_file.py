@@ -6,6 +6,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ..queries import Hour
+
 _ASOF = (
     "SELECT t.time, t.price, q.bid, q.ask FROM {0} t ASOF LEFT JOIN {1} q "
     "ON t.symbol = q.symbol AND t.time >= q.time"
@@ -19,6 +21,8 @@ _TEXTS = {
     "FROM quotes GROUP BY symbol, minute",
     "last": "SELECT symbol, max(time) AS time, "
     "arg_max(bid, time) AS bid, arg_max(ask, time) AS ask FROM quotes GROUP BY symbol",
+    "hour": "SELECT time, open, high, low, close, volume FROM history WHERE symbol = '{symbol}' "
+    "AND time >= '{start}' AND time < '{end}' ORDER BY time",
     "sum": "SELECT sum(open), sum(high), sum(low), sum(close), sum(volume) FROM bars",
 }
 
@@ -27,7 +31,7 @@ class DuckDb:
     """See the module."""
 
     def prepare(
-        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int
+        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int, hour: Hour
     ) -> Callable[[], pa.Table]:
         """Tables that are written and opened again."""
         path = str(folder / "duckdb")
@@ -38,7 +42,7 @@ class DuckDb:
                 connection.unregister("source")
         opened = duckdb.connect(path, config={"threads": threads})
         opened.execute("SET TimeZone = 'UTC'")
-        text = _TEXTS.get(case) or _ASOF.format(*tables)
+        text = _TEXTS.get(case, _ASOF).format(*tables, **hour.texts())
         return lambda: opened.execute(text).to_arrow_table()
 
 

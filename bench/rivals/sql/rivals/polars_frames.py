@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ..queries import Hour
+
 
 class Polars:
     """See the module."""
 
     def prepare(
-        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int
+        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int, hour: Hour
     ) -> Callable[[], pa.Table]:
         """Frames whose symbols are categories, sorted by time."""
         os.environ["POLARS_MAX_THREADS"] = str(threads)
@@ -22,6 +24,7 @@ class Polars:
             for name, table in tables.items()
         }
         lazy = [frame.with_columns(pl.col("time").set_sorted()).lazy() for frame in frames.values()]
+        start, end = (pl.lit(ns).cast(pl.Datetime("ns")) for ns in (hour.start, hour.end))
         bid, size = pl.col("bid"), pl.col("bid_size")
         plans = {
             "ohlcv": lambda: (
@@ -37,6 +40,13 @@ class Polars:
                 )
             ),
             "last": lambda: lazy[0].group_by("symbol").agg(pl.col("time", "bid", "ask").last()),
+            "hour": lambda: (
+                lazy[0]
+                .filter(
+                    pl.col("time").is_between(start, end, closed="left") & (pl.col("symbol") == hour.symbol)
+                )
+                .select("time", "open", "high", "low", "close", "volume")
+            ),
             "sum": lambda: lazy[0].select(pl.col("open", "high", "low", "close", "volume").sum()),
         }
 

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from common.command import CACHE
 from common.process import INSTALL_SECONDS_MAX, free_port, output, server
 
+from ..queries import Hour
+
 _POM = Path(__file__).parent.parent / "questdb" / "pom.xml"
 _JARS = CACHE / "questdb-jars"
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -32,6 +34,8 @@ _TEXTS = {
     "sum(q.bid_size) AS size FROM trades t WINDOW JOIN quotes q ON (t.symbol = q.symbol) "
     "RANGE BETWEEN 1 second PRECEDING AND 1 second FOLLOWING EXCLUDE PREVAILING",
     "last": "SELECT symbol, time, bid, ask FROM quotes LATEST ON time PARTITION BY symbol",
+    "hour": "SELECT time, open, high, low, close, volume FROM history WHERE symbol = '{symbol}' "
+    "AND time >= '{start}' AND time < '{end}' ORDER BY time",
     "sum": "SELECT sum(open) AS open, sum(high) AS high, sum(low) AS low, sum(close) AS close, "
     "sum(volume) AS volume FROM bars",
 }
@@ -61,7 +65,7 @@ class QuestDb:
     """See the module."""
 
     def prepare(
-        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int
+        self, case: str, tables: dict[str, pa.Table], folder: Path, threads: int, hour: Hour
     ) -> Callable[[], pa.Table]:
         """Tables by time, of which a day is a partition, and symbols as numbers of texts."""
         port = free_port()
@@ -84,7 +88,7 @@ class QuestDb:
                 f"CREATE TABLE {name} AS (SELECT {columns} FROM read_parquet('{name}.parquet')) "
                 "TIMESTAMP(time) PARTITION BY DAY BYPASS WAL",
             )
-        text = _TEXTS.get(case) or _ASOF.format(*tables)
+        text = _TEXTS.get(case, _ASOF).format(*tables, **hour.texts())
         return lambda: pq.read_table(io.BytesIO(self._ask("exp", text, fmt="parquet")))
 
     def _ask(self, path: str, query: str, **options: str) -> bytes:

@@ -89,7 +89,7 @@ impl IpcBatches {
         self.taken
     }
 
-    /// The schema. What is read meanwhile of the rows is lost.
+    /// The schema. Rows that are read on the way are lost.
     fn schema(&mut self) -> Result<SchemaRef, Error> {
         loop {
             let found = self.decode()?;

@@ -9,7 +9,7 @@
 //!   aggressor; `X` becomes the condition, or where it does not fit (`INSURANCE_FUND`) a [`TradeCondition`] after the
 //!   trade.
 //! * partial book (`@depth5`, `@depth10`, `@depth20`): a [`MarketByPrice`] with its levels, no package: the state of the best levels. Its `sequence` is `u`
-//!   or `lastUpdateId`; spot's have no symbol but in the stream's name, and no times. Without envelope they cannot be told from snapshots and diffs.
+//!   or `lastUpdateId`; spot's have no symbol but in the stream's name, and no times. Without envelope they look like snapshots and diffs.
 //! * mark price of one symbol: a [`MarkPrice`], no package.
 //! * REST depth snapshot (`lastUpdateId`): a snapshot of [`Level2Snapshot`]s with `sequence` = `lastUpdateId`. Where it
 //!   names no symbol, it is of the only one that the file had so far, else of the one in the file's name. The

@@ -335,7 +335,7 @@ type OwnedBar = (Timestamp, String, Bar);
 
 fn next_bar(bars: &mut Bars) -> OwnedBar {
     let bar = bars.next();
-    (bar.time, bar.symbol.into(), bar.bar.clone())
+    (bar.time, bar.symbol.into(), *bar.bar)
 }
 
 fn create<T: Record + 'static>(db: &Database, name: &str) -> Result<Stream, Error> {

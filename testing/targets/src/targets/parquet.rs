@@ -75,7 +75,8 @@ fn messages(path: &Path, file: ParquetFile) -> Result<(), tapedb_parquet::Error>
     let layouts = Layouts::new(SCHEMA.parse().expect("a schema")).expect("a schema that fits");
     let options = AppendOptions { record: Some("M".into()), naive_is_utc: true };
     let encoder = RowEncoder::new("s", &layouts, &options).expect("one message type");
-    let mut merge = Merge::new(vec![Source { file, encoder, time: "time".into(), symbol: "symbol".into() }]);
+    let mut merge =
+        Merge::new(vec![Source { file: file.into(), encoder, time: "time".into(), symbol: "symbol".into() }]);
     for _ in 0..ROWS_MAX {
         let Some(row) = merge.next()? else { break };
         assert!(row.type_id == layouts.schema().record("M").map_or(0, |(id, _)| id));

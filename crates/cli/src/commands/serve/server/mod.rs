@@ -23,7 +23,7 @@ use std::time::Duration;
 use tapedb_access::Authenticator;
 use tapedb_engine::Database;
 use tapedb_server::{
-    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, LineProtocol, Server, ServerError, Tls,
+    Component, Config, CopyTopic, DurabilityMin, Endpoint, LineProtocol, Server, ServerError, Tls,
 };
 use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};
@@ -304,7 +304,7 @@ impl Serving {
         #[cfg(feature = "web")]
         let addresses = {
             let http = web.as_ref().map(tapedb_web::Web::address);
-            &Addresses { http, ..server.addresses().clone() }
+            &tapedb_server::Addresses { http, ..server.addresses().clone() }
         };
         #[cfg(not(feature = "web"))]
         let addresses = server.addresses();

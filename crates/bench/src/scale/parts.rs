@@ -4,7 +4,7 @@
 //! names a part for each message, of a size at which nothing is merged any more. Their files are empty: nothing of this reads
 //! them.
 
-use super::Args;
+use super::args::Args;
 use super::crowd::{STREAM, Tick, symbol};
 use crate::remote::jobs::connected;
 use crate::report::Report;
@@ -22,7 +22,7 @@ use tapedb_terminal::Failure;
 
 /// Bytes of a part: as many as nothing is merged with.
 const PART_BYTES: u64 = 1 << 40;
-/// Seals of which a reader is told.
+/// Seals of which a reader is notified.
 const SEALS: u64 = 5;
 
 /// Measures with a number of parts.

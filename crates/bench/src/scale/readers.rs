@@ -1,6 +1,6 @@
 //! Live readers beside a loader.
 
-use super::Args;
+use super::args::Args;
 use super::crowd::{Crowd, Feeder, STREAM, Tick};
 use crate::remote::{Latencies, Serving, add_one};
 use crate::report::Report;

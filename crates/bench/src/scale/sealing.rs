@@ -1,6 +1,6 @@
 //! One symbol of a sealed stream, and threads that seal.
 
-use super::Args;
+use super::args::Args;
 use super::crowd::{STREAM, Tick, symbol as symbol_name};
 use crate::report::Report;
 use crate::storage::ScratchDir;

@@ -61,7 +61,7 @@ fn info() -> Result<SqlInfoData, FlightError> {
     info.append(SqlInfo::SqlSavepointsSupported, false);
     info.append(SqlInfo::SqlTransactionsSupported, false);
     info.append(SqlInfo::SqlNamedParametersSupported, true);
-    info.build().map_err(FlightError::from)
+    info.build()
 }
 
 /// The types of columns: SQL's name, the number of ODBC and JDBC, and digits.
@@ -99,5 +99,5 @@ fn types() -> Result<XdbcTypeInfoData, FlightError> {
             ..XdbcTypeInfo::default()
         });
     }
-    types.build().map_err(FlightError::from)
+    types.build()
 }

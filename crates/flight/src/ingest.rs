@@ -231,7 +231,7 @@ fn create(
         status(Code::InvalidArgument, text)
     };
     let schema: tapedb_schema::Schema = text.parse().map_err(|error| invalid(format!("{error}")))?;
-    let created = shared.options.database.create_stream(name, schema, shared.options.stream.clone());
+    let created = shared.options.database.create_stream(name, schema, shared.options.stream);
     let stream = created.map_err(|error| of_engine(&error))?;
     caller.audit(shared, "create", name);
     Ok(stream)

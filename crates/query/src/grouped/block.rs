@@ -97,13 +97,6 @@ impl Grouping {
         self.groups(&starts, (&times, &symbols), &names).map(Some)
     }
 
-    /// The times of the first rows of groups, as a column.
-    fn first_times(&self, starts: &[usize], times: &[i64]) -> Result<RecordBatch> {
-        let first = TimestampNanosecondArray::from_iter_values(starts.iter().map(|start| times[*start]));
-        let column = first.with_data_type(self.times.field(0).data_type().clone());
-        Ok(RecordBatch::try_new(self.times.clone(), vec![Arc::new(column)])?)
-    }
-
     /// The keys of groups that begin at these rows, and their states.
     fn groups(
         &mut self,
@@ -112,6 +105,10 @@ impl Grouping {
         names: &StringArray,
     ) -> Result<RecordBatch> {
         let groups = starts.len();
+        let first = starts.iter().map(|start| times[*start]);
+        let column = TimestampNanosecondArray::from_iter_values(first);
+        let column = column.with_data_type(self.times.field(0).data_type().clone());
+        let of_time = RecordBatch::try_new(self.times.clone(), vec![Arc::new(column)])?;
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for key in &self.keys {
             columns.push(match key {
@@ -121,7 +118,7 @@ impl Grouping {
                     let places = Int32Array::from_iter_values(starts.iter().map(|start| symbols[*start]));
                     take(views, &places, None)?
                 }
-                Key::Bucket(expr) => expr.evaluate(&self.first_times(starts, times)?)?.into_array(groups)?,
+                Key::Bucket(expr) => expr.evaluate(&of_time)?.into_array(groups)?,
             });
         }
         for (_, states) in &mut self.functions {

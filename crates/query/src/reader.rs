@@ -31,16 +31,6 @@ pub(crate) struct Reading {
     pub batch_rows: usize,
 }
 
-impl Reading {
-    /// The same, of times between two, both included.
-    pub fn within(&self, (from, last): (i64, i64)) -> Self {
-        let mut reading = self.clone();
-        reading.wanted.from = reading.wanted.from.max(from);
-        reading.wanted.last = reading.wanted.last.min(last);
-        reading
-    }
-}
-
 /// Reads until all is read or `give` returns `false`.
 ///
 /// # Errors
@@ -55,7 +45,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
     if reading.projection.is_empty() && reading.table.is_messages() {
         return count(reading, give);
     }
-    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, false).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
@@ -69,7 +59,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
 
 /// Reads the records that messages have in a field.
 fn read_records(reading: &Reading, place: &Place, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
-    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, false).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     let mut left = usize::try_from(reading.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
@@ -128,9 +118,8 @@ pub(crate) struct BySymbol {
     /// The columns of the scan.
     pub batch: RecordBatch,
     pub times: ScalarBuffer<i64>,
-    /// Empty where they were not asked for.
     pub sequences: ScalarBuffer<u64>,
-    /// Places in `names`, of each row. Those of all batches of a slice are places in the same list, which grows.
+    /// Places in `names`, of each row. Those of all batches of a reader are places in the same list, which grows.
     pub symbols: ScalarBuffer<i32>,
     pub names: StringArray,
     /// No later batch has a row before this time.
@@ -141,16 +130,11 @@ pub(crate) struct BySymbol {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_by_symbol(
-    reading: &Reading,
-    with_sequences: bool,
-    mut give: impl FnMut(BySymbol) -> bool,
-) -> Result<()> {
+pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -> bool) -> Result<()> {
     if reading.wanted.is_nothing() {
         return Ok(());
     }
-    let header = if with_sequences { Header::SymbolsAndSequences } else { Header::Symbols };
-    let (mut reader, places) = open(reading, header).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, true).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
@@ -160,10 +144,7 @@ pub(crate) fn read_by_symbol(
         let rows = BySymbol {
             batch: RecordBatch::try_new_with_options(reading.schema.clone(), picked, &options)?,
             times: batch.column(0).as_primitive::<TimestampNanosecondType>().values().clone(),
-            sequences: match with_sequences {
-                true => batch.column(2).as_primitive::<UInt64Type>().values().clone(),
-                false => Vec::new().into(),
-            },
+            sequences: batch.column(2).as_primitive::<UInt64Type>().values().clone(),
             symbols: symbols.keys().values().clone(),
             names: symbols.values().as_string::<i32>().clone(),
             reached: reader.reached().unwrap_or(i64::MIN),
@@ -175,23 +156,11 @@ pub(crate) fn read_by_symbol(
     Ok(())
 }
 
-/// What is read of the headers of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Header {
-    /// The columns of the scan.
-    Wanted,
-    /// Times and symbols, in this order, and then the columns of the scan.
-    Symbols,
-    /// The same with sequence numbers.
-    SymbolsAndSequences,
-}
-
 /// A reader, and the place of each column of the scan among its columns.
-fn open(reading: &Reading, header: Header) -> Result<(BatchReader, Vec<usize>), Error> {
-    let by_symbol = header != Header::Wanted;
+fn open(reading: &Reading, by_symbol: bool) -> Result<(BatchReader, Vec<usize>), Error> {
     let Reading { table, wanted, projection, order, limit, .. } = reading;
     let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
-    let sequences = header == Header::SymbolsAndSequences || has(&Column::Sequence) || has(&Column::Space);
+    let sequences = by_symbol || has(&Column::Sequence) || has(&Column::Space);
     let header = [
         (Column::Time, by_symbol || has(&Column::Time)),
         (Column::Symbol, by_symbol || has(&Column::Symbol)),

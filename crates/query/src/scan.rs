@@ -2,16 +2,15 @@
 
 use crate::error::Error;
 use crate::reader::{BySymbol, Reading, read, read_by_symbol};
-use crate::slices::{Slice, Slices};
 use crate::table::{Column, Table};
 use crate::wanted::{TimeOrder, Wanted};
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
@@ -22,33 +21,21 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use futures::stream;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 use tapedb_arrow::BATCH_ROWS_MAX;
 use tapedb_engine::{Number, ReadCounts};
 use tapedb_schema::Timestamp;
+use tokio::sync::mpsc;
 
 /// Batches that are read ahead of the operators.
 const READ_AHEAD: usize = 2;
 
 /// Rows of a partition, at least: for fewer of them another thread is not worth its start.
 const PARTITION_ROWS: u64 = 200_000;
-
-/// Rows of a slice of time, where several threads read for one operator: enough that beginning one is nothing beside reading it.
-const SLICE_ROWS: u64 = 250_000;
-
-/// Rows that wait of a thread that reads slices: most of one, so that it reads on while another one's slice is taken.
-const SLICE_WAITING_ROWS: usize = 3 * BATCH_ROWS_MAX;
-
-/// Slices at most.
-const SLICES_MAX: u64 = 1_000;
-
-/// All times.
-const EVERYTHING: Slice = (i64::MIN, i64::MAX);
 
 /// Reads the messages of a table.
 #[derive(Debug, Clone)]
@@ -61,11 +48,7 @@ pub(crate) struct Scan {
     order: TimeOrder,
     limit: Option<usize>,
     /// First and last times of the partitions, ascending.
-    partitions: Vec<Slice>,
-    /// Threads that may read.
-    threads: usize,
-    /// Where one partition is read by several threads, the slices of time that they take turns in, ascending.
-    slices: Vec<Slice>,
+    partitions: Vec<(i64, i64)>,
     /// Whether the operator above reads by symbol, with [`Scan::by_symbol`].
     is_by_symbol: bool,
     /// What is known exactly.
@@ -100,11 +83,7 @@ impl Scan {
         let is_ordered = limit.is_some() || table.latest.is_some() || table.open.in_order;
         let order = if is_ordered { TimeOrder::Ascending } else { TimeOrder::None };
         let is_one = order != TimeOrder::None || projection.is_empty();
-        let partitions = if is_one {
-            Vec::new()
-        } else {
-            partitions(&table, &wanted, |rows| (rows / PARTITION_ROWS).min(partitions_max as u64))?
-        };
+        let partitions = if is_one { Vec::new() } else { partitions(&table, &wanted, partitions_max)? };
         let properties =
             Arc::new(properties(&schema, &table, &projection, &wanted, order, partitions.len().max(1)));
         let metrics = ExecutionPlanMetricsSet::new();
@@ -116,8 +95,6 @@ impl Scan {
             order,
             limit,
             partitions,
-            threads: partitions_max,
-            slices: Vec::new(),
             is_by_symbol: false,
             known: None,
             properties,
@@ -135,26 +112,8 @@ impl Scan {
         }
         let mut scan = self.clone();
         (scan.order, scan.partitions) = (order, Vec::new());
-        scan.slices = scan.slices_of_one();
         scan.set_properties();
         Some(scan)
-    }
-
-    /// The slices in which several threads read one partition; none: one thread reads it. Rows of a slice wait for those before it, so their
-    /// size is bounded.
-    fn slices_of_one(&self) -> Vec<Slice> {
-        let is_narrow = |(column, field): (usize, &Arc<Field>)| {
-            let ty = field.data_type();
-            ty.primitive_width().is_some() || *ty == DataType::Boolean || self.is_symbol(column)
-        };
-        let is_narrow = self.schema.fields().iter().enumerate().all(is_narrow);
-        let is_history = self.table.open.from.is_none() && !self.table.open.in_order;
-        if self.threads < 2 || !is_history || !is_narrow || !self.table.is_messages() {
-            return Vec::new();
-        }
-        // A failure to divide is a missing optimisation: reading says what is wrong.
-        let parts = |rows: u64| (rows / SLICE_ROWS).min(SLICES_MAX);
-        partitions(&self.table, &self.wanted, parts).unwrap_or_default()
     }
 
     /// The same rows by symbol, for an operator that reads them with [`Scan::by_symbol`]; `None`: that is not possible, since there
@@ -165,92 +124,37 @@ impl Scan {
         }
         let mut scan = self.clone();
         (scan.order, scan.partitions, scan.is_by_symbol) = (TimeOrder::None, Vec::new(), true);
-        scan.slices = scan.slices_of_one();
         scan.set_properties();
         Some(scan)
     }
 
-    /// The same rows by symbol, for an operator that reads them with [`Scan::read_by_symbol`] and takes them in any order; `None`: they
-    /// come in an order, or rows are not messages.
-    pub fn to_be_grouped(&self) -> Option<Self> {
-        let is_free = self.order == TimeOrder::None && self.limit.is_none() && !self.is_by_symbol;
-        if !is_free || !self.table.is_messages() {
-            return None;
-        }
-        let mut scan = self.clone();
-        scan.is_by_symbol = true;
-        Some(scan)
-    }
-
-    /// Whether the operator above reads it with [`Scan::by_symbol`] or [`Scan::read_by_symbol`].
+    /// Whether the operator above reads it with [`Scan::by_symbol`].
     pub fn is_by_symbol(&self) -> bool {
         self.is_by_symbol
     }
 
-    /// Reads some columns of the scan by symbol, in threads of its own. Symbols have the same places in batches of the same slice only.
+    /// Reads some columns of the scan by symbol, in a thread of its own.
     ///
     /// # Errors
     /// When there are no such columns.
-    pub fn by_symbol(&self, columns: &[usize]) -> Result<Slices<BySymbol>> {
-        let reading = self.reading_of(0, columns)?;
-        let (slices, waiting) = match self.slices.is_empty() {
-            true => (vec![EVERYTHING], READ_AHEAD),
-            false => (self.slices.clone(), SLICE_WAITING_ROWS / BATCH_ROWS_MAX),
-        };
-        let reader = |thread| {
-            let (reading, mut metrics) = (reading.clone(), ReadingMetrics::new(&self.metrics, thread));
-            move |slice: Slice, give: &mut dyn FnMut(BySymbol) -> bool| {
-                let mut since = metrics.begin();
-                let done = read_by_symbol(&reading.within(slice), true, |mut rows| {
-                    metrics.add(since, rows.batch.num_rows());
-                    rows.reached = rows.reached.max(slice.0);
-                    let is_wanted = give(rows);
-                    since = Instant::now();
-                    is_wanted
-                });
-                metrics.add(since, 0);
-                done
-            }
-        };
-        Ok(Slices::read(slices, self.threads, waiting, reader))
-    }
-
-    /// Reads some columns of a partition by symbol, in this thread, until all is read or `give` returns `false`.
-    ///
-    /// # Errors
-    /// When there are no such columns, or messages cannot be read.
-    pub fn read_by_symbol(
-        &self,
-        partition: usize,
-        columns: &[usize],
-        mut give: impl FnMut(BySymbol) -> bool,
-    ) -> Result<()> {
-        let reading = self.reading_of(partition, columns)?;
-        let mut metrics = ReadingMetrics::new(&self.metrics, partition);
-        let mut since = metrics.begin();
-        let done = read_by_symbol(&reading, false, |rows| {
-            metrics.add(since, rows.times.len());
-            let is_wanted = give(rows);
-            since = Instant::now();
-            is_wanted
+    pub fn by_symbol(&self, columns: &[usize]) -> Result<BySymbolStream> {
+        let mut reading = self.reading(0, BATCH_ROWS_MAX);
+        reading.schema = Arc::new(reading.schema.project(columns)?);
+        reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
+        let mut metrics = ReadingMetrics::new(&self.metrics, 0);
+        let (sender, batches) = mpsc::channel(READ_AHEAD);
+        let task = SpawnedTask::spawn_blocking(move || {
+            let mut since = metrics.begin();
+            let done = read_by_symbol(&reading, |rows| {
+                metrics.add(since, rows.batch.num_rows());
+                let is_wanted = sender.blocking_send(rows).is_ok();
+                since = Instant::now();
+                is_wanted
+            });
+            metrics.add(since, 0);
+            done
         });
-        metrics.add(since, 0);
-        done
-    }
-
-    /// The first and the last time of its messages; `None`: there is none.
-    ///
-    /// # Errors
-    /// When the stream cannot be read.
-    pub fn time_range(&self) -> Result<Option<(i64, i64)>, Error> {
-        let times = self.table.cursor(&self.wanted)?.time_range()?;
-        Ok(times.map(|(first, last)| (first.0, last.0)))
-    }
-
-    /// At least the number of its symbols.
-    pub fn symbols_most(&self) -> usize {
-        let all = self.table.open.stream.census().map_or(usize::MAX, |census| census.symbols as usize);
-        self.wanted.symbols.as_ref().map_or(all, |symbols| all.min(symbols.len()))
+        Ok(BySymbolStream { batches, task: Some(task) })
     }
 
     /// The same rows, with exact statistics.
@@ -310,14 +214,6 @@ impl Scan {
         }
     }
 
-    /// What to read of some columns of a partition, block by block.
-    fn reading_of(&self, partition: usize, columns: &[usize]) -> Result<Reading> {
-        let mut reading = self.reading(partition, BATCH_ROWS_MAX);
-        reading.schema = Arc::new(reading.schema.project(columns)?);
-        reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
-        Ok(reading)
-    }
-
     fn statistics(&self, partition: Option<usize>) -> Statistics {
         let mut statistics = Statistics::new_unknown(&self.schema);
         match &self.known {
@@ -353,6 +249,30 @@ impl Scan {
             }
             None => statistics,
         }
+    }
+}
+
+/// Rows by symbol, as they are read.
+#[derive(Debug)]
+pub(crate) struct BySymbolStream {
+    batches: mpsc::Receiver<BySymbol>,
+    /// `None`: it has ended.
+    task: Option<SpawnedTask<Result<()>>>,
+}
+
+impl BySymbolStream {
+    /// The next rows; `None`: that was all.
+    ///
+    /// # Errors
+    /// When messages cannot be read.
+    pub async fn next(&mut self) -> Result<Option<BySymbol>> {
+        if let Some(rows) = self.batches.recv().await {
+            return Ok(Some(rows));
+        }
+        if let Some(task) = self.task.take() {
+            task.join_unwind().await.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        }
+        Ok(None)
     }
 }
 
@@ -417,13 +337,10 @@ fn of_times((first, last): (i64, i64)) -> ColumnStatistics {
 }
 
 /// First and last times of partitions of about equal size.
-fn partitions(
-    table: &Table,
-    wanted: &Wanted,
-    parts_of_rows: impl Fn(u64) -> u64,
-) -> Result<Vec<Slice>, Error> {
+fn partitions(table: &Table, wanted: &Wanted, partitions_max: usize) -> Result<Vec<(i64, i64)>, Error> {
     let census = table.open.stream.census()?;
-    let parts = parts_of_rows(census.sealed_messages + census.log_messages) as usize;
+    let rows = census.sealed_messages + census.log_messages;
+    let parts = (rows / PARTITION_ROWS).min(partitions_max as u64) as usize;
     if parts < 2 || wanted.is_nothing() {
         return Ok(Vec::new());
     }
@@ -519,8 +436,6 @@ impl DisplayAs for Scan {
         }
         if let Some(limit) = limit {
             write!(f, ", limit={limit}")?;
-        } else if !self.slices.is_empty() {
-            write!(f, ", slices={}", self.slices.len())?;
         }
         write!(f, ", partitions={}", self.partitions.len().max(1))
     }
@@ -552,34 +467,21 @@ impl ExecutionPlan for Scan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = self.reading(partition, context.session_config().batch_size());
-        let (mut slices, mut waiting) = (vec![EVERYTHING], READ_AHEAD);
-        if !self.slices.is_empty() && self.limit.is_none() {
-            (slices, waiting) = (self.slices.clone(), SLICE_WAITING_ROWS.div_ceil(reading.batch_rows));
-            if self.order == TimeOrder::Descending {
-                slices.reverse();
-            }
-        }
-        let reader = |thread| {
-            let (reading, mut metrics) =
-                (reading.clone(), ReadingMetrics::new(&self.metrics, partition + thread));
-            move |slice: Slice, give: &mut dyn FnMut(RecordBatch) -> bool| {
-                let mut since = metrics.begin();
-                let done = read(&reading.within(slice), |batch| {
-                    metrics.add(since, batch.num_rows());
-                    let is_wanted = give(batch);
-                    since = Instant::now();
-                    is_wanted
-                });
-                metrics.add(since, 0);
-                done
-            }
-        };
-        let slices = Slices::read(slices, self.threads, waiting, reader);
-        let batches = stream::try_unfold(slices, |mut slices| async move {
-            let next = slices.next().await?;
-            Ok(next.map(|(_, batch)| (batch, slices)))
+        let mut metrics = ReadingMetrics::new(&self.metrics, partition);
+        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), READ_AHEAD);
+        let sender = builder.tx();
+        builder.spawn_blocking(move || {
+            let mut since = metrics.begin();
+            let done = read(&reading, |batch| {
+                metrics.add(since, batch.num_rows());
+                let is_wanted = sender.blocking_send(Ok(batch)).is_ok();
+                since = Instant::now();
+                is_wanted
+            });
+            metrics.add(since, 0);
+            done
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches)))
+        Ok(builder.build())
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

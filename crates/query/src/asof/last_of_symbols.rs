@@ -12,7 +12,7 @@ use super::keys::{Keys, NONE};
 use super::output::{bytes_of, joined, without_others};
 use super::sides::Joining;
 use crate::reader::BySymbol;
-use crate::slices::Slices;
+use crate::scan::BySymbolStream;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::interleave;
@@ -29,7 +29,7 @@ const KEYS_OF_BATCH: usize = 16_384;
 /// A backward join of a table by symbol.
 pub(super) struct LastOfSymbols {
     left: Input,
-    right: Slices<BySymbol>,
+    right: BySymbolStream,
     joining: Joining,
     keys: Keys,
     /// The batch of the left side that is being joined, and its next row.
@@ -38,9 +38,8 @@ pub(super) struct LastOfSymbols {
     held: Vec<Held>,
     /// By the numbers of keys.
     symbols: Vec<Symbol>,
-    /// Numbers of keys by the places of their names in the list of a slice of the right side.
+    /// Numbers of keys by the places of their names in the list of the right side.
     numbers: Vec<u32>,
-    slice: usize,
     /// No row before this time is left to be read of the right side.
     reached: i64,
     /// Batches that were held when rows were dropped last.
@@ -87,7 +86,7 @@ impl LastOfSymbols {
     /// A join of which nothing has been read. `nothing` is a row of nulls, with the columns that are read of the right side.
     pub fn new(
         left: Input,
-        right: Slices<BySymbol>,
+        right: BySymbolStream,
         joining: Joining,
         nothing: RecordBatch,
         memory: MemoryReservation,
@@ -103,7 +102,6 @@ impl LastOfSymbols {
             held: vec![nothing],
             symbols: Vec::new(),
             numbers: Vec::new(),
-            slice: 0,
             reached: i64::MIN,
             needed: 0,
             is_right_over: false,
@@ -165,14 +163,10 @@ impl LastOfSymbols {
 
     /// Reads a batch of the right side.
     async fn read(&mut self) -> Result<()> {
-        let Some((slice, rows)) = self.right.next().await? else {
+        let Some(rows) = self.right.next().await? else {
             self.is_right_over = true;
             return Ok(());
         };
-        if slice != self.slice {
-            self.slice = slice;
-            self.numbers.clear();
-        }
         self.number(&rows)?;
         let BySymbol { batch, times, sequences, symbols, reached, .. } = rows;
         self.reached = reached;

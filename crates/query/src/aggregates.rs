@@ -3,13 +3,17 @@
 mod by_time;
 mod distinct;
 mod ema;
+mod extreme;
 mod fold;
 mod function;
 mod keys;
 mod ohlcv;
 mod parts;
 mod pick;
+mod runs;
+mod states;
 mod sum;
+mod total;
 mod twap;
 mod vwap;
 mod window;
@@ -17,11 +21,18 @@ mod window;
 pub(crate) use by_time::UseTimes;
 pub(crate) use distinct::RefuseDistinct;
 pub(crate) use function::needs_order;
+pub(crate) use runs::{RunStates, Runs};
+pub(crate) use states::states;
 
 use datafusion::logical_expr::AggregateUDF;
 
 /// All of them.
 pub(crate) fn all() -> Vec<AggregateUDF> {
     let own = function::all().map(AggregateUDF::new_from_shared_impl);
-    own.chain([AggregateUDF::new_from_impl(sum::CheckedSum::default())]).collect()
+    let replaced = [
+        AggregateUDF::new_from_impl(sum::CheckedSum::default()),
+        AggregateUDF::new_from_impl(extreme::Extreme::min()),
+        AggregateUDF::new_from_impl(extreme::Extreme::max()),
+    ];
+    own.chain(replaced).collect()
 }

@@ -42,6 +42,7 @@ mod error;
 mod extents;
 mod functions;
 mod gapfill;
+mod grouped;
 mod l2price;
 mod latest;
 mod live;

@@ -45,7 +45,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
     if reading.projection.is_empty() && reading.table.is_messages() {
         return count(reading, give);
     }
-    let (mut reader, places) = open(reading, false).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
@@ -59,7 +59,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
 
 /// Reads the records that messages have in a field.
 fn read_records(reading: &Reading, place: &Place, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
-    let (mut reader, places) = open(reading, false).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     let mut left = usize::try_from(reading.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
@@ -118,6 +118,7 @@ pub(crate) struct BySymbol {
     /// The columns of the scan.
     pub batch: RecordBatch,
     pub times: ScalarBuffer<i64>,
+    /// Empty where they were not asked for.
     pub sequences: ScalarBuffer<u64>,
     /// Places in `names`, of each row. Those of all batches of a reader are places in the same list, which grows.
     pub symbols: ScalarBuffer<i32>,
@@ -130,11 +131,16 @@ pub(crate) struct BySymbol {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -> bool) -> Result<()> {
+pub(crate) fn read_by_symbol(
+    reading: &Reading,
+    with_sequences: bool,
+    mut give: impl FnMut(BySymbol) -> bool,
+) -> Result<()> {
     if reading.wanted.is_nothing() {
         return Ok(());
     }
-    let (mut reader, places) = open(reading, true).map_err(wrapped)?;
+    let header = if with_sequences { Header::SymbolsAndSequences } else { Header::Symbols };
+    let (mut reader, places) = open(reading, header).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
@@ -144,7 +150,10 @@ pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -
         let rows = BySymbol {
             batch: RecordBatch::try_new_with_options(reading.schema.clone(), picked, &options)?,
             times: batch.column(0).as_primitive::<TimestampNanosecondType>().values().clone(),
-            sequences: batch.column(2).as_primitive::<UInt64Type>().values().clone(),
+            sequences: match with_sequences {
+                true => batch.column(2).as_primitive::<UInt64Type>().values().clone(),
+                false => Vec::new().into(),
+            },
             symbols: symbols.keys().values().clone(),
             names: symbols.values().as_string::<i32>().clone(),
             reached: reader.reached().unwrap_or(i64::MIN),
@@ -156,11 +165,23 @@ pub(crate) fn read_by_symbol(reading: &Reading, mut give: impl FnMut(BySymbol) -
     Ok(())
 }
 
+/// What is read of the headers of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Header {
+    /// The columns of the scan.
+    Wanted,
+    /// Times and symbols, in this order, and then the columns of the scan.
+    Symbols,
+    /// The same with sequence numbers.
+    SymbolsAndSequences,
+}
+
 /// A reader, and the place of each column of the scan among its columns.
-fn open(reading: &Reading, by_symbol: bool) -> Result<(BatchReader, Vec<usize>), Error> {
+fn open(reading: &Reading, header: Header) -> Result<(BatchReader, Vec<usize>), Error> {
+    let by_symbol = header != Header::Wanted;
     let Reading { table, wanted, projection, order, limit, .. } = reading;
     let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
-    let sequences = by_symbol || has(&Column::Sequence) || has(&Column::Space);
+    let sequences = header == Header::SymbolsAndSequences || has(&Column::Sequence) || has(&Column::Space);
     let header = [
         (Column::Time, by_symbol || has(&Column::Time)),
         (Column::Symbol, by_symbol || has(&Column::Symbol)),

@@ -128,7 +128,19 @@ impl Scan {
         Some(scan)
     }
 
-    /// Whether the operator above reads it with [`Scan::by_symbol`].
+    /// The same rows by symbol, for an operator that reads them with [`Scan::read_by_symbol`] and takes them in any order; `None`: they
+    /// come in an order, or rows are not messages.
+    pub fn to_be_grouped(&self) -> Option<Self> {
+        let is_free = self.order == TimeOrder::None && self.limit.is_none() && !self.is_by_symbol;
+        if !is_free || !self.table.is_messages() {
+            return None;
+        }
+        let mut scan = self.clone();
+        scan.is_by_symbol = true;
+        Some(scan)
+    }
+
+    /// Whether the operator above reads it with [`Scan::by_symbol`] or [`Scan::read_by_symbol`].
     pub fn is_by_symbol(&self) -> bool {
         self.is_by_symbol
     }
@@ -138,14 +150,12 @@ impl Scan {
     /// # Errors
     /// When there are no such columns.
     pub fn by_symbol(&self, columns: &[usize]) -> Result<BySymbolStream> {
-        let mut reading = self.reading(0, BATCH_ROWS_MAX);
-        reading.schema = Arc::new(reading.schema.project(columns)?);
-        reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
+        let reading = self.reading_of(0, columns)?;
         let mut metrics = ReadingMetrics::new(&self.metrics, 0);
         let (sender, batches) = mpsc::channel(READ_AHEAD);
         let task = SpawnedTask::spawn_blocking(move || {
             let mut since = metrics.begin();
-            let done = read_by_symbol(&reading, |rows| {
+            let done = read_by_symbol(&reading, true, |rows| {
                 metrics.add(since, rows.batch.num_rows());
                 let is_wanted = sender.blocking_send(rows).is_ok();
                 since = Instant::now();
@@ -155,6 +165,44 @@ impl Scan {
             done
         });
         Ok(BySymbolStream { batches, task: Some(task) })
+    }
+
+    /// Reads some columns of a partition by symbol, in this thread, until all is read or `give` returns `false`.
+    ///
+    /// # Errors
+    /// When there are no such columns, or messages cannot be read.
+    pub fn read_by_symbol(
+        &self,
+        partition: usize,
+        columns: &[usize],
+        mut give: impl FnMut(BySymbol) -> bool,
+    ) -> Result<()> {
+        let reading = self.reading_of(partition, columns)?;
+        let mut metrics = ReadingMetrics::new(&self.metrics, partition);
+        let mut since = metrics.begin();
+        let done = read_by_symbol(&reading, false, |rows| {
+            metrics.add(since, rows.times.len());
+            let is_wanted = give(rows);
+            since = Instant::now();
+            is_wanted
+        });
+        metrics.add(since, 0);
+        done
+    }
+
+    /// The first and the last time of its messages; `None`: there is none.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn time_range(&self) -> Result<Option<(i64, i64)>, Error> {
+        let times = self.table.cursor(&self.wanted)?.time_range()?;
+        Ok(times.map(|(first, last)| (first.0, last.0)))
+    }
+
+    /// At least the number of its symbols.
+    pub fn symbols_most(&self) -> usize {
+        let all = self.table.open.stream.census().map_or(usize::MAX, |census| census.symbols as usize);
+        self.wanted.symbols.as_ref().map_or(all, |symbols| all.min(symbols.len()))
     }
 
     /// The same rows, with exact statistics.
@@ -212,6 +260,14 @@ impl Scan {
             limit: self.limit.map(|limit| limit as u64),
             batch_rows,
         }
+    }
+
+    /// What to read of some columns of a partition, block by block.
+    fn reading_of(&self, partition: usize, columns: &[usize]) -> Result<Reading> {
+        let mut reading = self.reading(partition, BATCH_ROWS_MAX);
+        reading.schema = Arc::new(reading.schema.project(columns)?);
+        reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
+        Ok(reading)
     }
 
     fn statistics(&self, partition: Option<usize>) -> Statistics {

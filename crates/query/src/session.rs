@@ -10,6 +10,7 @@ use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
 use crate::functions;
 use crate::gapfill::{FillGaps, GapFillPlanner};
+use crate::grouped::GroupBySymbol;
 use crate::latest::{LATEST, UseLatest};
 use crate::live::{LiveRows, Slice};
 use crate::names;
@@ -434,6 +435,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         rules.insert(at.unwrap_or(0), rule);
     };
     put_before("aggregate_statistics", Arc::new(KnowExtents));
+    put_before("EnsureRequirements", Arc::new(GroupBySymbol));
     put_before("EnsureRequirements", Arc::new(UseTimeOrder));
     rules.push(Arc::new(PauseInJoins));
     rules
@@ -449,6 +451,7 @@ mod tests {
         let at =
             |name: &str| names.iter().position(|other| other == name).unwrap_or_else(|| panic!("{names:?}"));
         assert_eq!(at("know_extents") + 1, at("aggregate_statistics"));
+        assert_eq!(at("group_by_symbol") + 1, at("use_time_order"));
         assert_eq!(at("use_time_order") + 1, at("EnsureRequirements"));
         assert!(at("aggregate_statistics") < at("use_time_order"));
     }

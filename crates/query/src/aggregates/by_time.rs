@@ -4,6 +4,7 @@
 //! Of rows with equal times the first one counts for the first value, and the last one for the last, in the order in which they come.
 
 use super::fold::{AnyFold, Fold};
+use super::runs::RunStates;
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::{
@@ -23,6 +24,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -123,6 +125,12 @@ fn fold(ty: &DataType, is_last: bool) -> Option<Box<dyn AnyFold>> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => by_time!(TimestampNanosecondType),
         _ => return None,
     })
+}
+
+/// The states of runs of rows, if the function is one of these.
+pub(super) fn runs(function: &AggregateFunctionExpr) -> Option<Box<dyn RunStates>> {
+    let of: &Function = function.fun().inner().downcast_ref()?;
+    Some(fold(function.field().data_type(), of.is_last)?.runs())
 }
 
 /// The functions that the rule puts in. No query names them.

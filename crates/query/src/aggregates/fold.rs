@@ -1,7 +1,9 @@
 //! Aggregates as folds: a state for each group, and rows that are added to it in order.
 //!
-//! A [`Fold`] says what a state is and how rows change it; [`Groups`] and [`One`] are what DataFusion runs, for many groups and for one.
+//! A [`Fold`] says what a state is and how rows change it; [`Groups`] and [`One`] are what DataFusion runs, for many groups and for one;
+//! [`runs`](super::runs) has what takes rows that come group by group.
 
+use super::runs::{RunStates, Runs};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -82,6 +84,7 @@ pub(super) trait Fold: Send + Sync + 'static {
 pub(super) trait AnyFold {
     fn one(self: Box<Self>) -> Box<dyn Accumulator>;
     fn groups(self: Box<Self>) -> Box<dyn GroupsAccumulator>;
+    fn runs(self: Box<Self>) -> Box<dyn RunStates>;
     fn types(&self) -> Vec<DataType>;
 }
 
@@ -94,8 +97,36 @@ impl<F: Fold> AnyFold for F {
         Box::new(Groups { fold: Arc::new(*self), states: Vec::new(), heap_bytes: 0, seen: 0 })
     }
 
+    fn runs(self: Box<Self>) -> Box<dyn RunStates> {
+        of_fold(*self)
+    }
+
     fn types(&self) -> Vec<DataType> {
         self.state_types()
+    }
+}
+
+/// The states of a fold.
+pub(super) fn of_fold<F: Fold>(fold: F) -> Box<dyn RunStates> {
+    Box::new(OfFold { fold, states: Vec::new() })
+}
+
+struct OfFold<F: Fold> {
+    fold: F,
+    states: Vec<F::State>,
+}
+
+impl<F: Fold> RunStates for OfFold<F> {
+    fn add(&mut self, columns: &[ArrayRef], _: Option<&BooleanArray>, runs: &Runs<'_>) -> Result<()> {
+        self.states.resize(runs.total(), F::State::default());
+        let input = self.fold.input(columns)?;
+        // Functions that count rows are not among these.
+        runs.iter().try_for_each(|(group, rows)| self.fold.add(&mut self.states[group], &input, rows, 0))
+    }
+
+    fn take(&mut self) -> Result<Vec<ArrayRef>> {
+        let states = std::mem::take(&mut self.states);
+        self.fold.pack(&states)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The aggregate functions of markets, as DataFusion has them.
 
 use super::ema::Exponential;
-use super::fold::AnyFold;
+use super::fold::{AnyFold, of_fold};
 use super::keys::is_key;
 use super::ohlcv::{self, Bars};
 use super::pick::{By, Edge, Pick};
+use super::runs::RunStates;
 use super::twap::ByTime;
 use super::vwap::ByVolume;
 use super::window::Window;
@@ -19,6 +20,7 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature, Volatility,
 };
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use std::marker::PhantomData;
 use std::sync::{Arc, LazyLock};
 
@@ -279,6 +281,12 @@ pub(crate) fn needs_order(name: &str) -> bool {
         .map(|kind| kind.name())
         .chain(["first_value", "last_value", "nth_value", "array_agg"])
         .any(|known| known == name)
+}
+
+/// The states of runs of rows in any order, if the function is one of these.
+pub(super) fn runs(function: &AggregateFunctionExpr) -> Option<Box<dyn RunStates>> {
+    let of: &Function = function.fun().inner().downcast_ref()?;
+    (of.kind == Kind::Vwap).then(|| of_fold(ByVolume))
 }
 
 /// Whether a function is one of these.

@@ -36,6 +36,9 @@ const QUERIES: &[&str] = &[
     "SELECT a.k, count(*), max(b.f), first_value(b.k) FROM r a WINDOW JOIN r b MATCH_CONDITION (b.time BETWEEN a.time - INTERVAL '30 nanoseconds' AND a.time) ON a.symbol = b.symbol",
     "SELECT time_bucket('1 microsecond', time) AS b, symbol, first(f), last(f), ohlcv(f, k) AS bar FROM r GROUP BY b, symbol ORDER BY b, symbol",
     "SELECT symbol, first_value(k ORDER BY time), last_value(u ORDER BY time) FROM r GROUP BY symbol ORDER BY symbol",
+    "SELECT date_bin(INTERVAL '700 nanoseconds', time) AS b, symbol, count(*), min(f), max(f), sum(k), max(i), first_value(f ORDER BY time) FROM r GROUP BY b, symbol ORDER BY b, symbol",
+    "SELECT date_trunc('microsecond', time) AS b, count(u), max(f) FILTER (WHERE f < 5), last_value(k ORDER BY time) FROM r WHERE p > 0 GROUP BY b ORDER BY b",
+    "SELECT time_bucket('300 nanoseconds', time) AS b, symbol, vwap(k, k), max(s), min(e) FROM r WHERE symbol <> ' ' GROUP BY b, symbol ORDER BY b, symbol",
 ];
 
 /// A row, with the fields of a version. Rows of one symbol never have the same time.

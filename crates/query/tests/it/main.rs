@@ -5,6 +5,7 @@ mod asof_edges;
 mod books;
 mod explain;
 mod gaps;
+mod grouped;
 mod hostile_data;
 mod large;
 mod limits;

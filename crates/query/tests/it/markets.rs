@@ -156,7 +156,7 @@ fn averages_are_those_of_the_rows_in_order() {
 fn buckets_of_time_are_grouped_as_they_come() {
     let (place, _) = trades(1_000);
     let plan =
-        place.plan("SELECT time_bucket('1 minute', time) AS b, symbol, sum(size) FROM t GROUP BY b, symbol");
+        place.plan("SELECT time_bucket('1 minute', time) AS b, symbol, last(size) FROM t GROUP BY b, symbol");
     assert!(plan.contains("order=time") && plan.contains("ordering_mode=PartiallySorted"), "{plan}");
     let plan = place.plan(
         "SELECT time_bucket('1 day', time, 'Europe/Berlin') AS b, last(price) FROM t GROUP BY b ORDER BY b",
@@ -165,6 +165,8 @@ fn buckets_of_time_are_grouped_as_they_come() {
     let plan = place.plan("SELECT symbol, last(price) FROM t GROUP BY symbol");
     assert!(plan.contains("order=time") && plan.contains("mode=Single"), "{plan}");
     let plan = place.plan("SELECT symbol, vwap(price, size) FROM t GROUP BY symbol");
+    assert!(plan.contains("order=symbol") && plan.contains("GroupBySymbol"), "{plan}");
+    let plan = place.plan("SELECT note, vwap(price, size) FROM t GROUP BY note");
     assert!(plan.contains("order=stored"), "{plan}");
 }
 

@@ -110,7 +110,7 @@ fn order_by_time_needs_no_sort() {
         ("SELECT n FROM bars", "order=time,"),
         ("SELECT n FROM bars WHERE n > 5", "order=time,"),
         ("SELECT sum(n) FROM bars", "order=stored,"),
-        ("SELECT symbol, count(*) FROM bars GROUP BY symbol", "order=stored,"),
+        ("SELECT symbol, count(*) FROM bars GROUP BY symbol", "order=symbol,"),
     ] {
         let plan = place.plan(query);
         assert!(!plan.contains("Sort"), "{query}\n{plan}");

@@ -36,13 +36,13 @@ impl Importer for Counting {
 
 impl ImportJob for Job {
     fn run(&self) -> Result<(), String> {
-        while self.waits {
-            if self.is_cancelled.load(Ordering::Acquire) {
-                return Err("cancelled".into());
-            }
+        if !self.waits {
+            return Ok(());
+        }
+        while !self.is_cancelled.load(Ordering::Acquire) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
+        Err("cancelled".into())
     }
 
     fn cancel(&self) {

@@ -116,7 +116,11 @@ impl SymbolBooks {
                 exchange: venue.exchange(),
                 kind: venue.kind(),
                 state: venue.state,
-                doubt: if venue.is_partial { PARTIAL } else { venue.doubt },
+                doubt: match venue.state {
+                    BookState::Unknown => venue.doubt,
+                    _ if venue.is_partial => PARTIAL,
+                    _ => venue.doubt,
+                },
                 sequence: venue.sequence,
                 ranged: venue.is_ranged,
                 changed: venue.changed,

@@ -2,7 +2,7 @@
 
 use super::tests::{T, bids, diff, set, snapshot, venue};
 use super::{Applier, BookCheckpoint, BookState, Doubt, SymbolBooks};
-use crate::{BidAsk, MarketByPrice};
+use crate::{BidAsk, Gap, MarketByPrice};
 
 fn state(sequence: u64, prices: &[&str]) -> MarketByPrice {
     let level = |price: &&str| BidAsk {
@@ -59,5 +59,17 @@ fn states_of_the_best_levels_alone_are_a_book() {
             (bids(&restored(&books)), venue(&restored(&books)).sequence()),
             (bids(&books), Some(sequence))
         );
+    }
+}
+
+#[test]
+fn a_state_of_the_best_levels_that_is_lost_keeps_its_reason() {
+    let mut books = Applier::default();
+    books.market_by_price(0, T, &state(5, &["3", "2"]));
+    books.gap(0, T, &Gap::default());
+    for mut books in [books.clone(), restored(&books)] {
+        assert_eq!(venue(&books).doubt(), Some(Doubt::Gap));
+        books.market_by_price(0, T, &state(6, &["3", "2"]));
+        assert_eq!(venue(&books).state(), BookState::Seeded);
     }
 }

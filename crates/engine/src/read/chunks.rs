@@ -16,7 +16,7 @@ use crate::read::filled::{CHUNK_BYTES, Filled, SymbolRun};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::MergeBudget;
 use crate::read::segment_blocks::SegmentBlocks;
-use crate::space::catalog::Part;
+use crate::space::catalog::{Catalog, Part};
 use crate::space::deletion::Deletion;
 use crate::space::lost_messages;
 use crate::space::reader::{SpaceReader, end_of};
@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use tapedb_log::Granule;
+use tapedb_log::{Granule, Snapshot};
 use tapedb_segment::{BLOCK_ROWS_MAX, ColumnValues, Damage, Plan, Selection, transpose};
 
 /// Limit of segments that are open for their next block.
@@ -213,14 +213,21 @@ impl Chunks {
     /// Number of all rows. Blocks that are wanted whole are counted by their heads; with `is_stated`, which is for sources that want all
     /// record types and symbols, whole files and blocks are counted as catalog and index state it.
     ///
+    /// `None`: catalogs have changed in between, so that not every record type was counted as of one moment; count again.
+    ///
     /// # Errors
     /// As [`Chunks::next`].
-    pub fn count(sources: Vec<ColumnSource>, is_stated: bool) -> Result<u64, Error> {
+    pub fn count(sources: Vec<ColumnSource>, is_stated: bool) -> Result<Option<u64>, Error> {
+        let generations = |sources: &[ColumnSource]| -> Vec<u64> {
+            sources.iter().map(|source| source.space.catalog().generation).collect()
+        };
+        let before = generations(&sources);
         let mut chunks = Self::with(sources, Some(Counted { rows: 0, is_stated }));
         // Rows are counted, not given.
         let mut nothing = Filled::new(false);
         while chunks.next(&mut nothing)? {}
-        Ok(chunks.counted.map_or(0, |counted| counted.rows))
+        let is_certain = !is_stated || generations(&chunks.sources) == before;
+        Ok(chunks.counted.filter(|_| is_certain).map(|counted| counted.rows))
     }
 
     fn with(sources: Vec<ColumnSource>, counted: Option<Counted>) -> Self {
@@ -237,31 +244,29 @@ impl Chunks {
             counted,
             reached: i64::MIN,
         };
+        let mut views: Vec<(Arc<Catalog>, Snapshot)> = Vec::new();
         for index in 0..chunks.sources.len() {
-            let source = &mut chunks.sources[index];
-            let (catalog, snapshot) = source.space.view();
-            source.end = source.end.min(end_of(&catalog, &snapshot));
-            source.filter.want_columns(source.fields.clone());
             // Several record types of one space are read as of one moment, and its losses are reported once.
             let (before, rest) = chunks.sources.split_at_mut(index);
-            let same = before.iter().find(|other| Arc::ptr_eq(&other.space, &rest[0].space));
-            if let Some(same) = same {
-                rest[0].end = same.end;
-            }
+            let source = &mut rest[0];
+            let same = before.iter().position(|other| Arc::ptr_eq(&other.space, &source.space));
+            let view = same.map_or_else(|| source.space.view(), |same| views[same].clone());
+            source.end = same.map_or(source.end.min(end_of(&view.0, &view.1)), |same| before[same].end);
+            source.filter.want_columns(source.fields.clone());
             let is_first = same.is_none();
-            rest[0].is_first = is_first;
-            let missing = chunks.plan(index);
+            source.is_first = is_first;
+            let missing = chunks.plan(index, &view);
+            views.push(view);
             chunks.errors.extend(missing.into_iter().filter(|_| is_first));
         }
         chunks
     }
 
     /// Lists the pieces of a source; returns the losses among them.
-    fn plan(&mut self, index: usize) -> VecDeque<Error> {
+    fn plan(&mut self, index: usize, (catalog, snapshot): &(Arc<Catalog>, Snapshot)) -> VecDeque<Error> {
         let Self { sources, pieces, turns, counted, .. } = self;
         let mut stated = counted.as_mut().filter(|counted| counted.is_stated);
         let ColumnSource { space, filter, end, generation, taken, is_first, done, .. } = &mut sources[index];
-        let (catalog, snapshot) = space.view();
         *generation = catalog.generation;
         let mut add = |time: i64, sequence: u64, piece: Piece| {
             turns.push(Reverse(Turn { time, source: index, sequence, piece: pieces.len() }));
@@ -305,7 +310,7 @@ impl Chunks {
                 add(granule.time_min, granule.first_sequence, Piece::Granule(*granule));
             }
         }
-        lost_messages::below(*end, &space.log, (&catalog, &snapshot))
+        lost_messages::below(*end, &space.log, (catalog, snapshot))
     }
 
     /// Replaces `out` by the next chunk. `false`: there is none left.
@@ -398,7 +403,8 @@ impl Chunks {
             }
         }
         turns.retain(|Reverse(turn)| turn.source != source);
-        self.plan(source);
+        let view = self.sources[source].space.view();
+        self.plan(source, &view);
         Ok(())
     }
 

@@ -199,7 +199,7 @@ impl ColumnBuilder {
         let cursor = self.cursor.clone().types([self.record.as_str()]);
         if cursor.check_by_symbol().is_ok() {
             let count = Chunks::count(self.sources_of(&cursor)?, false)?;
-            return Ok(count.min(self.limit));
+            return Ok(count.unwrap_or_default().min(self.limit));
         }
         let (mut columns, mut count) = (self.in_time_order().open()?, 0);
         while let Some(chunk) = columns.next()? {

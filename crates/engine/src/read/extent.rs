@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tapedb_schema::Timestamp;
 
+/// How often what catalogs state is counted, where they change in between.
+const STATED_ATTEMPTS: usize = 3;
+
 impl CursorBuilder {
     /// Number of messages that the cursor returns, counted from the heads of blocks where all of their messages count, and from
     /// their lists of symbols where [`CursorBuilder::symbols`] selects some: so that little is read of sealed history. Blocks that
@@ -50,15 +53,22 @@ impl CursorBuilder {
 
     fn counted(self, is_stated: bool) -> Result<u64, Error> {
         self.check_history("counted")?;
-        let mut sources = Vec::new();
-        for (index, stream) in self.streams().iter().enumerate() {
-            let types = self.message_types_of(stream);
-            for name in types {
-                let cursor = self.clone().of_stream(index);
-                sources.extend(cursor.columns(&name, Vec::<String>::new()).sources()?);
+        let mut attempts = 0;
+        loop {
+            let mut sources = Vec::new();
+            for (index, stream) in self.streams().iter().enumerate() {
+                let types = self.message_types_of(stream);
+                for name in types {
+                    let cursor = self.clone().of_stream(index);
+                    sources.extend(cursor.columns(&name, Vec::<String>::new()).sources()?);
+                }
             }
+            // While catalogs change all the time, each record type is counted by itself.
+            if let Some(count) = Chunks::count(sources, is_stated && attempts < STATED_ATTEMPTS)? {
+                return Ok(count);
+            }
+            attempts += 1;
         }
-        Chunks::count(sources, is_stated)
     }
 
     /// Times of the earliest and of the latest message that the cursor returns; `None`: it returns none. Of history only what is

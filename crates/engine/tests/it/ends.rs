@@ -139,6 +139,37 @@ fn the_stated_count_is_that_of_a_walk() {
     check("all sealed");
 }
 
+/// A file may be counted for all record types at once, and another one type by type: never one file in both ways.
+#[test]
+fn the_stated_count_is_right_while_deletions_are_carried_out() {
+    let (_home, db) = new_database();
+    let stream = stream(&db);
+    append(&stream, 0..20_000);
+    stream.seal().unwrap();
+    let deletions = 20;
+    std::thread::scope(|scope| {
+        let deleting = scope.spawn(|| {
+            for number in 1..=deletions {
+                // One message in each space: the times of late ones are others.
+                let time = 7 * 100 * number + 2;
+                stream.delete(Timestamp(time)..Timestamp(time + 1), None::<[&str; 0]>).unwrap();
+                stream.seal().unwrap();
+            }
+        });
+        let mut last = 40_000;
+        loop {
+            let is_last = deleting.is_finished();
+            let count = stream.cursor().stated_count().unwrap();
+            assert!((40_000 - 2 * deletions as u64..=last).contains(&count), "{count} after {last}");
+            last = count;
+            if is_last {
+                break;
+            }
+        }
+        assert_eq!(last, 40_000 - 2 * deletions as u64);
+    });
+}
+
 #[test]
 fn a_division_covers_every_message() {
     let (_home, db) = new_database();

@@ -184,8 +184,9 @@ impl SymbolFile {
         } else {
             symbols.skip_damaged_end(tail.len(), &mut recovery);
         }
-        if durability == Durability::Sync {
-            // The names must be on the disk before the batches that use them.
+        if durability == Durability::Sync || symbols.dictionary.renames() > 0 {
+            // The names must be on the disk before the batches that use them. A new name whose sync has not returned is read from now
+            // on: a power cut must not bring the old one back.
             let names = &content[..symbols.end as usize];
             rewrite(&*symbols.file, names).map_err(|e| LogError::io("write", path, e))?;
             sync_all(storage, &*symbols.file, path).map_err(|e| LogError::io("sync", path, e))?;
@@ -246,7 +247,8 @@ impl SymbolFile {
     }
 
     /// Renames a symbol, in one write that is synced when this returns, at any durability. On error it has the old name,
-    /// except for [`LogError::Poisoned`]: then it may have either at the next opening.
+    /// except for [`LogError::Poisoned`]: then it may have either at the next opening,
+    /// and keeps that one.
     ///
     /// # Errors
     /// When the name is empty, too long, or another symbol's; there is no such symbol; what the system refuses.

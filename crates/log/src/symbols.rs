@@ -247,8 +247,7 @@ impl SymbolFile {
     }
 
     /// Renames a symbol, in one write that is synced when this returns, at any durability. On error it has the old name,
-    /// except for [`LogError::Poisoned`]: then it may have either at the next opening,
-    /// and keeps that one.
+    /// except for [`LogError::Poisoned`]: then it may have either at the next opening, and keeps that one.
     ///
     /// # Errors
     /// When the name is empty, too long, or another symbol's; there is no such symbol; what the system refuses.

@@ -72,7 +72,7 @@ fn a_power_cut_in_a_rename_leaves_the_old_name_or_the_new() {
         file.append(&["A", "B"]).unwrap();
         drop(file);
         let (mut file, _) = SymbolFile::open_rw(&disk, path(), STREAM, durability).unwrap();
-        disk.crash_at(1 + seed % 9);
+        disk.crash_at(disk.operations() + 1 + seed % 9);
         let mut now = 0;
         while now < 6 && file.rename(1, &format!("B{now}")).is_ok() {
             now += 1;
@@ -87,6 +87,27 @@ fn a_power_cut_in_a_rename_leaves_the_old_name_or_the_new() {
         file.append(&["next"]).unwrap();
         assert_eq!(names(&open(&disk).0), names(&file), "seed {seed}");
     }
+}
+
+#[test]
+fn a_name_that_a_killed_rename_has_left_survives_a_power_cut() {
+    let mut renamed = 0;
+    for seed in 0..100 {
+        let disk = SimStorage::new(seed);
+        let asynchronous = || SymbolFile::open_rw(&disk, path(), STREAM, Durability::Async).unwrap().0;
+        let (mut file, _) = open(&disk);
+        file.append(&["A"]).unwrap();
+        drop(file);
+        let mut file = asynchronous();
+        disk.crash_at(disk.operations() + 1 + seed % 2);
+        assert!(file.rename(0, "B").is_err(), "seed {seed}");
+        disk.restart(Stop::Kill);
+        let found = names(&asynchronous());
+        renamed += u32::from(found == ["B"]);
+        disk.restart(Stop::Power);
+        assert_eq!(names(&asynchronous()), found, "seed {seed}");
+    }
+    assert!(renamed > 10, "{renamed}");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use super::EncodingError;
 use super::bytes::{Reader, bit_width};
 use super::delta::Sums;
 use super::groups::GROUP;
-use super::ints::{decode_ints, read_scale};
+use super::ints::decode_ints;
 use super::packed::{EXCEPTION_BITS, Packed, Sink};
 use super::runs::Runs;
+use super::scaled::read_scale;
 use super::strip::{OFFSET_BITS, Strip};
 
 /// Differences, scaled by one divisor: no others were affected.

@@ -22,6 +22,7 @@ mod lag;
 mod packed;
 mod run_length;
 mod runs;
+mod scaled;
 mod split;
 mod strings;
 mod strip;

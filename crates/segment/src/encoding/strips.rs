@@ -6,9 +6,10 @@ use super::EncodingError;
 use super::bytes::Reader;
 use super::delta::Sums;
 use super::groups::GROUP;
-use super::ints::{IntEncoding, read_scale, read_scales};
+use super::ints::IntEncoding;
 use super::packed::{Cursor, Packed, Scale};
 use super::runs::Runs;
+use super::scaled::{read_scale, read_scales};
 use super::strip::{OFFSET_BITS, Strip};
 use crate::simd::widest;
 

@@ -1,6 +1,7 @@
 //! Writes messages into a stream.
 
 mod columns;
+mod resume;
 
 pub use columns::{MessageColumns, Symbols};
 
@@ -66,6 +67,8 @@ pub struct Loader {
     last_time: i64,
     /// Messages that were too late for the stream.
     given_up: u64,
+    /// Where it is in its source, if it resumes one.
+    resumed: Option<resume::Resumed>,
     next_sequence: u64,
 }
 
@@ -107,6 +110,7 @@ impl Loader {
             last_type: None,
             last_time: i64::MIN,
             given_up: 0,
+            resumed: None,
             next_sequence: 0,
         })
     }
@@ -146,6 +150,9 @@ impl Loader {
     ) -> Result<(), Error> {
         let Binding { type_id, may_be_too_deep } = self.binding_of::<T>()?;
         let symbol = self.own(symbol)?;
+        if self.stored_ahead(1) > 0 {
+            return Ok(self.pass_over(1));
+        }
         self.admit(time)?;
         if may_be_too_deep {
             self.push_checked(time, symbol, type_id, record)?;
@@ -179,6 +186,9 @@ impl Loader {
     pub fn append_value(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Error> {
         check_message(&self.stream, record.type_id)?;
         let symbol = self.symbol(symbol)?;
+        if self.stored_ahead(1) > 0 {
+            return Ok(self.pass_over(1));
+        }
         self.admit(time)?;
         let layouts = &self.stream.layouts;
         self.batch.try_push(time.0, symbol.id, record.type_id, |body| {
@@ -217,6 +227,9 @@ impl Loader {
         check_message(&self.stream, type_id)?;
         self.stream.layouts.check(type_id, body).map_err(|error| refused(&self.stream, error))?;
         let symbol = self.own(symbol)?;
+        if self.stored_ahead(1) > 0 {
+            return Ok(self.pass_over(1));
+        }
         self.admit(time)?;
         self.batch.push_bytes(time.0, symbol, type_id, body)?;
         self.last_time = self.last_time.max(time.0);
@@ -331,7 +344,11 @@ impl Loader {
             self.unsent = batch;
             self.send_batch()?;
         }
+        let count = self.batch.len();
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
+            if let Some(resumed) = &mut self.resumed {
+                resumed.assign(&mut self.unsent, count)?;
+            }
             return self.send_batch();
         }
         let To::Server { loading, .. } = &mut self.to else { return Ok(()) };
@@ -373,6 +390,7 @@ impl Loader {
         self.unsent.clear();
         self.waiting.clear();
         self.batch.clear();
+        self.forget_positions();
         pending
     }
 
@@ -399,6 +417,10 @@ impl Loader {
         };
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let turn = writer.turn(space, &mut self.unsent)?;
+        if header.producer != 0 && turn.sent_before()?.is_some() {
+            let what = "another loader has appended messages of this source; begin again with resume".into();
+            return Err(Error::Invalid(Invalid::Position { what }));
+        }
         // Again, now that no other loader can append in between.
         let last = space.last_time.load(Ordering::Relaxed);
         if let Err(error) = self.stream.refuse_late(header.time_min, last) {

@@ -183,6 +183,15 @@ impl Stream {
         Loader::open(&self.state, space, self.in_use.clone())
     }
 
+    /// How many messages of a request are stored in the first space: what [`Loader::resume_request`] would return.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub fn stored_of_request(&self, request: u64) -> Result<u64, Error> {
+        let last = self.state.writer()?.spaces[0].writer.last_of_request(request);
+        Ok(last.map_or(0, |(number, _)| number & !tapedb_log::REQUEST))
+    }
+
     /// Appends batches that were encoded elsewhere to one of the stream's spaces.
     ///
     /// # Errors

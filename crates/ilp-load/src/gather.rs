@@ -73,11 +73,6 @@ impl<'a> Gathered<'a> {
         if self.is_busy { Err("the server has too many lines in memory; try again".into()) } else { Ok(()) }
     }
 
-    /// Rows of all tables.
-    pub fn rows(&self) -> usize {
-        self.tables.iter().map(Table::rows).sum()
-    }
-
     #[cold]
     fn table_of(&mut self, name: Text<'_>) -> Result<usize, Refusal> {
         let bytes = name.bytes();

@@ -12,6 +12,7 @@ mod http;
 mod http_connection;
 mod load;
 mod names;
+mod occurrence;
 mod options;
 mod retries;
 mod server;

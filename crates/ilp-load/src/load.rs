@@ -2,8 +2,9 @@
 
 use crate::error::WriteError;
 use crate::gather::Gathered;
+use crate::occurrence::{self, Extent};
 use crate::options::LoadOptions;
-use crate::retries::{Begun, Key, Retries};
+use crate::retries::{Begun, Key, Retries, WINDOW};
 use crate::table::Table;
 use crc_fast::{CrcAlgorithm, checksum};
 use std::collections::hash_map::Entry;
@@ -13,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tapedb_access::{May, User};
-use tapedb_engine::{Database, Error, Invalid, Loader, NotFound, Stale};
+use tapedb_engine::{Database, Error, Invalid, Loader, NotFound, Stale, Stream};
 use tapedb_ilp::{Parser, Precision};
 
 /// How often a request begins again when other programs change the schemas of its streams.
@@ -47,6 +48,7 @@ pub struct LineLoader {
     /// Held while streams are created and get fields.
     changing: Mutex<()>,
     retries: Retries,
+    began: Instant,
     pending_bytes: AtomicUsize,
     /// Whether the machine has more than one processor.
     has_processors: bool,
@@ -81,6 +83,9 @@ pub struct LineConnection {
     last: Option<Key>,
 }
 
+/// A request that streams record: 0: they do not.
+type RequestId = u64;
+
 /// Bytes of a request, counted while it is handled.
 #[derive(Debug)]
 pub(crate) struct Pending<'a> {
@@ -97,6 +102,7 @@ impl LineLoader {
             options,
             changing: Mutex::new(()),
             retries: Retries::default(),
+            began: Instant::now(),
             pending_bytes: AtomicUsize::new(0),
             has_processors: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             counters: Counters::default(),
@@ -127,7 +133,7 @@ impl LineLoader {
     /// The first line that is wrong, in a text or for its stream; a right that the user lacks. Nothing is stored then. A disk that is
     /// full or broken: a part may be stored.
     pub fn write(&self, lines: &[u8], precision: Precision, user: &User) -> Result<usize, WriteError> {
-        self.counted(self.store(lines, precision, user, &mut |_| Ok(true)), false)
+        self.counted(self.store(lines, precision, user, &mut |_| Ok(Some(0))).map(|(rows, _)| rows), false)
     }
 
     /// [`LineLoader::write`] for a request that a client sends again when it does not receive the answer: then it is not stored again.
@@ -153,29 +159,43 @@ impl LineLoader {
             None => Key::Bytes { user: user.name.clone(), length: lines.len(), checksum: sum },
         };
         let mut storing = None;
+        let mut found = None;
         let mut is_repeated = false;
-        let stored = self.store(lines, precision, user, &mut |has_times| {
-            // Without timestamps, the same bytes are other messages each time.
-            if storing.is_some() || name.is_none() && !has_times {
-                return Ok(true);
+        let stored = self.store(lines, precision, user, &mut |parts| {
+            if let Some(occurrence::Found { id, .. }) = found {
+                return Ok(Some(id));
             }
-            match self.retries.begin(&key, sum, Instant::now) {
-                Begun::New(new) => storing = Some(new),
-                Begun::Stored => is_repeated = true,
+            // Without timestamps, the same bytes are other messages each time.
+            let is_empty = parts.iter().all(|part| part.tables.is_empty());
+            if is_empty || name.is_none() && !parts.iter().all(|part| part.has_times) {
+                return Ok(Some(0));
+            }
+            match self.retries.begin(&key, sum, &streams_of(parts), Instant::now) {
+                Begun::New(new) => {
+                    let may_be_retry = name.is_some() || self.began.elapsed() < WINDOW;
+                    let occurrence =
+                        occurrence::find(&key, sum, (new.known, may_be_retry), |id| extent(parts, id))?;
+                    is_repeated = occurrence.is_stored;
+                    (storing, found) = (Some(new), Some(occurrence));
+                    Ok((!is_repeated).then_some(occurrence.id))
+                }
+                Begun::Stored => {
+                    is_repeated = true;
+                    Ok(None)
+                }
                 Begun::Different => {
                     let what = "another request with the same Idempotency-Key and other lines was stored";
-                    return Err(WriteError::Refused { line: None, what: what.into() });
+                    Err(WriteError::Refused { line: None, what: what.into() })
                 }
             }
-            Ok(!is_repeated)
         });
-        if let (Ok(_), Some(storing)) = (&stored, storing) {
-            storing.stored(Instant::now());
+        if let (Ok((_, streams)), Some(storing), Some(found)) = (&stored, storing, found) {
+            storing.stored(found.occurrence, streams.clone(), Instant::now());
             connection.last = Some(key);
         } else if is_repeated {
             connection.last = Some(key);
         }
-        self.counted(stored, is_repeated)
+        self.counted(stored.map(|(rows, _)| rows), is_repeated)
     }
 
     fn counted(&self, stored: Result<usize, WriteError>, is_repeated: bool) -> Result<usize, WriteError> {
@@ -191,17 +211,19 @@ impl LineLoader {
         stored
     }
 
-    /// `may_begin`: called with whether all lines have timestamps, before anything is changed; `false`: nothing is to be done.
+    /// `begin`: called before anything is changed; returns the number by which streams record the request, or 0. `None`: there is nothing to do.
+    /// Returns how many messages were stored, and what identifies the streams of the lines.
     fn store(
         &self,
         lines: &[u8],
         precision: Precision,
         user: &User,
-        may_begin: &mut dyn FnMut(bool) -> Result<bool, WriteError>,
-    ) -> Result<usize, WriteError> {
+        begin: &mut dyn FnMut(&[Gathered<'_>]) -> Result<Option<RequestId>, WriteError>,
+    ) -> Result<(usize, Vec<i64>), WriteError> {
         let now = now();
         // Tables that are stored, where a request begins again for others.
         let mut done = HashSet::new();
+        let mut rows = 0;
         for _ in 0..ATTEMPTS_MAX {
             let mut parts = match self.gather_halves(lines, precision, now) {
                 Some(parts) => parts.into(),
@@ -210,16 +232,15 @@ impl LineLoader {
             for part in &parts {
                 self.check_rights(&part.tables, user)?;
             }
-            if !may_begin(parts.iter().all(|part| part.has_times))? {
-                return Ok(0);
-            }
-            let rows = parts.iter().map(Gathered::rows).sum();
-            let stored = match parts.as_mut_slice() {
-                [part] => self.append(&mut part.tables, &mut done)?,
-                parts => self.append_parts(parts)?,
+            let Some(request) = begin(&parts)? else {
+                return Ok((0, streams_of(&parts)));
             };
-            if stored {
-                return Ok(rows);
+            let is_stored = match parts.as_mut_slice() {
+                [part] => self.append(&mut part.tables, request, (&mut done, &mut rows))?,
+                parts => self.append_parts(parts, request, &mut rows)?,
+            };
+            if is_stored {
+                return Ok((rows, streams_of(&parts)));
             }
         }
         Err(WriteError::Busy { what: "the streams change all the time; try again".into() })
@@ -266,19 +287,24 @@ impl LineLoader {
     }
 
     /// Appends tables whose rows cannot be refused. `false`: a stream has been deleted.
-    fn append_parts(&self, parts: &[Gathered<'_>]) -> Result<bool, WriteError> {
+    fn append_parts(
+        &self,
+        parts: &[Gathered<'_>],
+        request: RequestId,
+        rows: &mut usize,
+    ) -> Result<bool, WriteError> {
         let mut loaders: HashMap<&str, Loader> = HashMap::new();
         for table in parts.iter().flat_map(|part| &part.tables) {
             let Some(stream) = &table.stream else { return Ok(false) };
             let appended = (|| {
                 let loader = match loaders.entry(&table.name) {
                     Entry::Occupied(loader) => loader.into_mut(),
-                    Entry::Vacant(place) => place.insert(stream.loader()?),
+                    Entry::Vacant(place) => place.insert(loader_of(stream, request)?),
                 };
                 table.with_columns(true, |columns| loader.append_columns(columns))
             })();
             match appended {
-                Ok(_) => {}
+                Ok(appended) => *rows += appended,
                 Err(error) if is_stale(&error) => return Ok(false),
                 Err(error) => return Err(WriteError::of_engine(error, |row| table.line(row))),
             }
@@ -322,7 +348,12 @@ impl LineLoader {
     }
 
     /// Appends all tables. `false`: a stream has changed since the lines were gathered.
-    fn append(&self, tables: &mut [Table], done: &mut HashSet<String>) -> Result<bool, WriteError> {
+    fn append(
+        &self,
+        tables: &mut [Table],
+        request: RequestId,
+        (done, rows): (&mut HashSet<String>, &mut usize),
+    ) -> Result<bool, WriteError> {
         let waiting = |table: &&mut Table| !done.contains(&table.name);
         let tables: Vec<&mut Table> = tables.iter_mut().filter(waiting).collect();
         // One table that has its stream is checked while it is appended.
@@ -345,17 +376,20 @@ impl LineLoader {
                 return Ok(false);
             }
             let Some(stream) = &table.stream else { return Ok(false) };
-            let appended = stream.loader().and_then(|mut loader| {
-                table.with_columns(true, |columns| loader.append_columns(columns))?;
+            let appended = loader_of(stream, request).and_then(|mut loader| {
+                let appended = table.with_columns(true, |columns| loader.append_columns(columns))?;
                 let flushed = loader.flush();
                 if flushed.is_err() {
                     // Else the loader writes them when it is dropped.
                     loader.discard();
                 }
-                flushed
+                flushed.map(|_| appended)
             });
             match appended {
-                Ok(_) => drop(done.insert(table.name.clone())),
+                Ok(appended) => {
+                    *rows += appended;
+                    done.insert(table.name.clone());
+                }
                 Err(error) if is_stale(&error) => return Ok(false),
                 Err(error) => return Err(WriteError::of_engine(error, |row| table.line(row))),
             }
@@ -397,6 +431,43 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::Relaxed);
     }
+}
+
+/// A loader that passes over what its stream has of the request.
+fn loader_of(stream: &Stream, request: RequestId) -> Result<Loader, Error> {
+    let mut loader = stream.loader()?;
+    if request != 0 {
+        loader.resume_request(request)?;
+    }
+    Ok(loader)
+}
+
+/// What identifies the streams of a request's lines: 0 for one that is not there.
+fn streams_of(parts: &[Gathered<'_>]) -> Vec<i64> {
+    let tables = parts.iter().flat_map(|part| &part.tables);
+    let mut streams: Vec<(&str, i64)> = tables
+        .map(|table| (&*table.name, table.stream.as_ref().map_or(0, |stream| stream.created().0)))
+        .collect();
+    streams.sort_unstable();
+    streams.dedup();
+    streams.into_iter().map(|(_, created)| created).collect()
+}
+
+/// How much of a request the streams of its lines have.
+fn extent(parts: &[Gathered<'_>], request: RequestId) -> Result<Extent, WriteError> {
+    let mut rows: HashMap<&str, (u64, u64)> = HashMap::new();
+    for table in parts.iter().flat_map(|part| &part.tables) {
+        let (all, stored) = rows.entry(&table.name).or_default();
+        *all += table.rows() as u64;
+        if let Some(stream) = &table.stream {
+            *stored = stream.stored_of_request(request).map_err(WriteError::Storage)?;
+        }
+    }
+    Ok(match () {
+        () if rows.values().all(|(all, stored)| stored >= all) => Extent::Whole,
+        () if rows.values().all(|(_, stored)| *stored == 0) => Extent::Nothing,
+        () => Extent::Part,
+    })
 }
 
 fn is_stale(error: &Error) -> bool {

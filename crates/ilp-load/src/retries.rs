@@ -5,6 +5,9 @@
 //! same bytes was stored within [`WINDOW`], and nothing has come over that one's connection since. A client that names its requests
 //! (`Idempotency-Key`) needs no such inference.
 //!
+//! What is recorded here is lost with the process. Streams have how much of each request they store, by a number that follows from the request and
+//! from its *occurrence*: how many with the same bytes came before it, and are no retries. `load.rs` joins the two.
+//!
 //! Always true: at most [`ENTRIES_MAX`] requests are recorded; the oldest are forgotten first.
 
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +39,8 @@ struct Inner {
     entries: HashMap<Key, Entry>,
     /// In the order in which they were stored; entries that were replaced or removed since are still in it.
     order: VecDeque<(Key, Instant)>,
+    /// Whether a request was forgotten within [`WINDOW`].
+    has_overflowed: bool,
 }
 
 #[derive(Debug)]
@@ -44,11 +49,16 @@ struct Entry {
     stored: Option<Instant>,
     /// Checksum of its bytes.
     checksum: u64,
+    /// The streams that have it, as [`Retries::begin`] was told.
+    streams: Vec<i64>,
+    occurrence: u64,
+    /// Whether its client has received the answer: the same bytes are another request then.
+    is_received: bool,
 }
 
 /// What a request is.
 pub(crate) enum Begun<'a> {
-    /// New; to be stored.
+    /// To be stored, unless the streams have it.
     New(Storing<'a>),
     /// Stored already.
     Stored,
@@ -56,28 +66,63 @@ pub(crate) enum Begun<'a> {
     Different,
 }
 
+/// What is recorded of a request that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Nothing: it may have been stored before this process began, or longer than [`WINDOW`] ago.
+    Nothing,
+    /// As [`Known::Nothing`], but others were forgotten early, and it may be among them.
+    Overflowed,
+    /// It is no retry, and this is its occurrence, or a later one.
+    Next(u64),
+}
+
 /// A request that is being stored; it counts as stored when [`Storing::stored`] is called.
 pub(crate) struct Storing<'a> {
     retries: &'a Retries,
     key: Key,
+    /// What is recorded of it.
+    pub known: Known,
+    /// What was recorded before, which stays if it is not stored.
+    before: Option<Entry>,
     is_stored: bool,
 }
 
 impl Retries {
-    /// A request begins. While the same request is being stored over another connection, this waits.
-    pub fn begin(&self, key: &Key, checksum: u64, now: impl Fn() -> Instant) -> Begun<'_> {
+    /// A request begins. While the same request is being stored over another connection, this waits. `streams`: what identifies those of its
+    /// lines; where others have stored it, it is stored again.
+    pub fn begin(&self, key: &Key, checksum: u64, streams: &[i64], now: impl Fn() -> Instant) -> Begun<'_> {
         let mut inner = self.inner();
         inner.forget_old(now());
         loop {
             match inner.entries.get(key) {
                 Some(entry) if entry.checksum != checksum => return Begun::Different,
-                Some(Entry { stored: Some(_), .. }) => return Begun::Stored,
                 Some(Entry { stored: None, .. }) => {
                     inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
                 }
-                None => {
-                    inner.entries.insert(key.clone(), Entry { stored: None, checksum });
-                    return Begun::New(Storing { retries: self, key: key.clone(), is_stored: false });
+                Some(entry) if !entry.is_received && entry.streams == streams => return Begun::Stored,
+                entry => {
+                    let known = match entry {
+                        Some(entry) if entry.is_received => Known::Next(entry.occurrence + 1),
+                        Some(_) => Known::Next(0),
+                        None if inner.has_overflowed => Known::Overflowed,
+                        None => Known::Nothing,
+                    };
+                    let entry = Entry {
+                        stored: None,
+                        checksum,
+                        streams: Vec::new(),
+                        occurrence: 0,
+                        is_received: false,
+                    };
+                    let before = inner.entries.insert(key.clone(), entry);
+                    return Begun::New(Storing {
+                        retries: self,
+                        key: key.clone(),
+                        known,
+                        before,
+                        is_stored: false,
+                    });
                 }
             }
         }
@@ -85,8 +130,8 @@ impl Retries {
 
     /// The client has received the answer: the same bytes are another request from now on.
     pub fn received(&self, key: &Key) {
-        if let Key::Bytes { .. } = key {
-            self.inner().entries.remove(key);
+        if let (Key::Bytes { .. }, Some(entry)) = (key, self.inner().entries.get_mut(key)) {
+            entry.is_received = true;
         }
     }
 
@@ -98,10 +143,11 @@ impl Retries {
 impl Inner {
     fn forget_old(&mut self, now: Instant) {
         while let Some((key, at)) = self.order.front() {
-            let is_old = now.saturating_duration_since(*at) > WINDOW || self.order.len() > ENTRIES_MAX;
-            if !is_old {
+            let is_old = now.saturating_duration_since(*at) > WINDOW;
+            if !is_old && self.order.len() <= ENTRIES_MAX {
                 break;
             }
+            self.has_overflowed |= !is_old;
             if self.entries.get(key).is_some_and(|entry| entry.stored == Some(*at)) {
                 self.entries.remove(key);
             }
@@ -111,11 +157,11 @@ impl Inner {
 }
 
 impl Storing<'_> {
-    /// The request is stored.
-    pub fn stored(mut self, now: Instant) {
+    /// The request is stored, in these streams.
+    pub fn stored(mut self, occurrence: u64, streams: Vec<i64>, now: Instant) {
         let mut inner = self.retries.inner();
         if let Some(entry) = inner.entries.get_mut(&self.key) {
-            entry.stored = Some(now);
+            (entry.stored, entry.streams, entry.occurrence) = (Some(now), streams, occurrence);
             inner.order.push_back((self.key.clone(), now));
         }
         self.is_stored = true;
@@ -125,7 +171,15 @@ impl Storing<'_> {
 impl Drop for Storing<'_> {
     fn drop(&mut self) {
         if !self.is_stored {
-            self.retries.inner().entries.remove(&self.key);
+            let mut inner = self.retries.inner();
+            match self.before.take() {
+                Some(before) => {
+                    let stored = before.stored.map(|stored| (self.key.clone(), stored));
+                    inner.order.extend(stored);
+                    inner.entries.insert(self.key.clone(), before);
+                }
+                None => drop(inner.entries.remove(&self.key)),
+            }
         }
         self.retries.ended.notify_all();
     }
@@ -139,41 +193,76 @@ mod tests {
         Key::Bytes { user: "ann".into(), length: 1, checksum }
     }
 
+    /// The same request of one stream, at a time.
+    fn begin<'a>(retries: &'a Retries, key: &Key, at: Instant) -> Begun<'a> {
+        retries.begin(key, 7, &[1], move || at)
+    }
+
+    fn new(begun: Begun<'_>) -> Storing<'_> {
+        let Begun::New(storing) = begun else { panic!("it is new") };
+        storing
+    }
+
     #[test]
     fn a_request_is_stored_once_until_its_answer_is_received() {
         let (retries, now) = (Retries::default(), Instant::now());
-        let begin = |key: &Key, at: Instant| retries.begin(key, 7, move || at);
-        let Begun::New(first) = begin(&key(7), now) else { panic!("it is new") };
+        let begin_it = begin;
+        let begin = |at: Instant| begin_it(&retries, &key(7), at);
+        let first = new(begin(now));
+        assert_eq!(first.known, Known::Nothing);
         drop(first);
-        let Begun::New(first) = begin(&key(7), now) else { panic!("it was not stored") };
-        first.stored(now);
-        assert!(matches!(begin(&key(7), now), Begun::Stored));
-        assert!(matches!(begin(&key(8), now), Begun::New(_)));
+        let first = new(begin(now));
+        assert_eq!(first.known, Known::Nothing);
+        first.stored(0, vec![1], now);
+        assert!(matches!(begin(now), Begun::Stored));
+        assert!(matches!(begin_it(&retries, &key(8), now), Begun::New(_)));
         retries.received(&key(7));
-        let Begun::New(again) = begin(&key(7), now) else { panic!("its answer was received") };
-        again.stored(now);
-        assert!(matches!(begin(&key(7), now + WINDOW * 2), Begun::New(_)), "forgotten");
+        // One that fails is as if it had not been.
+        assert_eq!(new(begin(now)).known, Known::Next(1));
+        let again = new(begin(now));
+        assert_eq!(again.known, Known::Next(1));
+        again.stored(1, vec![1], now);
+        assert!(matches!(begin(now), Begun::Stored));
+        assert_eq!(new(begin(now + WINDOW * 2)).known, Known::Nothing, "forgotten");
         assert!(retries.inner().entries.is_empty() && retries.inner().order.is_empty());
+    }
+
+    #[test]
+    fn a_request_whose_stream_is_another_one_is_stored_again() {
+        let (retries, now) = (Retries::default(), Instant::now());
+        new(begin(&retries, &key(7), now)).stored(0, vec![1], now);
+        let other = new(retries.begin(&key(7), 7, &[2], || now));
+        assert_eq!(other.known, Known::Next(0));
     }
 
     #[test]
     fn names_are_of_one_request() {
         let (retries, now) = (Retries::default(), Instant::now());
         let key = Key::Named { user: "ann".into(), name: "1".into() };
-        let Begun::New(first) = retries.begin(&key, 7, || now) else { panic!("it is new") };
-        first.stored(now);
+        new(begin(&retries, &key, now)).stored(0, vec![1], now);
         retries.received(&key);
-        assert!(matches!(retries.begin(&key, 7, || now), Begun::Stored));
-        assert!(matches!(retries.begin(&key, 8, || now), Begun::Different));
+        assert!(matches!(begin(&retries, &key, now), Begun::Stored));
+        assert!(matches!(retries.begin(&key, 8, &[1], || now), Begun::Different));
+    }
+
+    #[test]
+    fn what_is_forgotten_early_is_never_taken_for_a_retry() {
+        let (retries, now) = (Retries::default(), Instant::now());
+        for checksum in 0..ENTRIES_MAX as u64 + 2 {
+            let key = key(checksum);
+            new(retries.begin(&key, checksum, &[1], || now)).stored(0, vec![1], now);
+        }
+        assert_eq!(new(retries.begin(&key(0), 0, &[1], || now)).known, Known::Overflowed);
+        assert!(retries.inner().entries.len() <= ENTRIES_MAX + 1);
     }
 
     #[test]
     fn the_second_waits_for_the_first() {
         let (retries, now) = (Retries::default(), Instant::now());
-        let Begun::New(first) = retries.begin(&key(7), 7, || now) else { panic!("it is new") };
+        let first = new(begin(&retries, &key(7), now));
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| matches!(retries.begin(&key(7), 7, || now), Begun::Stored));
-            first.stored(now);
+            let second = scope.spawn(|| matches!(begin(&retries, &key(7), now), Begun::Stored));
+            first.stored(0, vec![1], now);
             assert!(second.join().unwrap());
         });
     }

@@ -61,7 +61,7 @@ pub use granule::{GRANULE_BYTES, Granule, Span};
 pub use log::{Log, Snapshot};
 pub use memory::MemoryStorage;
 pub use options::{Durability, FILE_BYTES_MAX, FILE_BYTES_MAX_DEFAULT, LogOptions};
-pub use producers::PRODUCERS_MAX;
+pub use producers::{PRODUCERS_MAX, REQUEST, REQUESTS_MAX};
 pub use remote::{LogIndex, Pushed};
 pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};

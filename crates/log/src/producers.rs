@@ -2,6 +2,9 @@
 //!
 //! The table is in memory and is rebuilt by scanning the last log file. The batches of older files are in the file
 //! `producers`, which is written before a log file is rolled, so they survive the removal of log files.
+//!
+//! A producer that is a request ([`REQUEST`]) ends when it is stored. There are many of them, so they have a table of their own, and never
+//! push out a producer that goes on.
 
 use crate::directory::LogDir;
 use crate::error::LogError;
@@ -9,7 +12,7 @@ use crate::format::{
     FILE_HEADER_BYTES, FileHeader, FileKind, HEADER, PRODUCERS_DRAFT, PRODUCERS_FILE, at, index_crc,
 };
 use crate::storage::{read_all, replace};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 use tapedb_codec::batch::BatchHeader;
@@ -18,12 +21,18 @@ use tapedb_codec::bytes::{put, u32_at, u64_at};
 /// Number of producers in the table: those that appended last.
 pub const PRODUCERS_MAX: usize = 4096;
 
+/// Number of requests in the table: those that were appended last.
+pub const REQUESTS_MAX: usize = 65_536;
+
+/// Bit of the producer number of a batch that is part of a request.
+pub const REQUEST: u64 = 1 << 63;
+
 /// The version that is written: it has the content of each batch, to tell it from another with its number.
 const VERSION: u16 = 2;
 /// Bytes of one producer in the file, and in one of version 1.
 const ENTRY_BYTES: usize = 40;
 const ENTRY_BYTES_1: usize = 32;
-const FILE_MAX: u64 = FILE_HEADER_BYTES + (PRODUCERS_MAX * ENTRY_BYTES) as u64;
+const FILE_MAX: u64 = FILE_HEADER_BYTES + ((PRODUCERS_MAX + REQUESTS_MAX) * ENTRY_BYTES) as u64;
 
 /// In the file, for a batch of which only the number is known: no payload has so many bytes.
 const UNKNOWN: Content = Content { bytes: u32::MAX, crc: 0 };
@@ -62,12 +71,61 @@ pub(crate) enum Receipt {
     Conflict,
 }
 
-/// The last batch of each producer. Always true: there are at most [`PRODUCERS_MAX`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The last batch of each producer.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Producers {
-    last: HashMap<u64, LastBatch>,
+    lasting: Newest,
+    requests: Newest,
     /// Whether the table has changed since it was written.
     changed: bool,
+}
+
+/// The producers that appended last. Always true: there are at most `most`, and `by_age` has each of them under the sequence number
+/// after its last batch, which no two batches of a log share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Newest {
+    last: HashMap<u64, LastBatch>,
+    by_age: BTreeMap<u64, u64>,
+    most: usize,
+}
+
+impl Newest {
+    fn new(most: usize) -> Self {
+        Self { last: HashMap::new(), by_age: BTreeMap::new(), most }
+    }
+
+    /// Whether the batch is newer than what was recorded of its producer.
+    fn add(&mut self, producer: u64, batch: LastBatch) -> bool {
+        match self.last.get(&producer) {
+            Some(last) if last.number >= batch.number => return false,
+            Some(last) => drop(self.by_age.remove(&last.next_sequence)),
+            None => {}
+        }
+        self.last.insert(producer, batch);
+        if let Some(other) = self.by_age.insert(batch.next_sequence, producer)
+            && other != producer
+        {
+            // Only in a damaged file: two producers with one batch.
+            self.last.remove(&other);
+        }
+        while self.last.len() > self.most
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            self.last.remove(&oldest);
+        }
+        true
+    }
+
+    fn end_at(&mut self, next_sequence: u64) {
+        self.last.retain(|_, batch| batch.next_sequence <= next_sequence);
+        self.by_age.retain(|end, _| *end <= next_sequence);
+    }
+}
+
+impl Default for Producers {
+    fn default() -> Self {
+        Self { lasting: Newest::new(PRODUCERS_MAX), requests: Newest::new(REQUESTS_MAX), changed: false }
+    }
 }
 
 impl Producers {
@@ -84,17 +142,23 @@ impl Producers {
 
     /// Adds the batches of another table.
     pub(crate) fn extend(&mut self, other: &Self) {
-        other.last.iter().for_each(|(producer, batch)| self.add(*producer, *batch));
+        let newest = [&other.lasting, &other.requests];
+        newest
+            .iter()
+            .flat_map(|newest| &newest.last)
+            .for_each(|(producer, batch)| self.add(*producer, *batch));
     }
 
     /// Removes batches that a power cut has taken from the log, which ends before `next_sequence`.
     pub(crate) fn end_at(&mut self, next_sequence: u64) {
-        self.last.retain(|_, batch| batch.next_sequence <= next_sequence);
+        self.lasting.end_at(next_sequence);
+        self.requests.end_at(next_sequence);
     }
 
     /// Whether a batch is stored.
     pub(crate) fn receipt(&self, header: &BatchHeader) -> Receipt {
-        let Some(last) = self.last.get(&header.producer).filter(|_| header.producer != 0) else {
+        let last = self.newest(header.producer_number).last.get(&header.producer);
+        let Some(last) = last.filter(|_| header.producer != 0) else {
             return Receipt::New;
         };
         let is_other = || last.content.is_some_and(|content| content != Content::of(header));
@@ -106,23 +170,24 @@ impl Producers {
         }
     }
 
-    /// The last batch of a producer.
+    /// The last batch of a producer that is no request.
     pub(crate) fn last(&self, producer: u64) -> Option<LastBatch> {
-        self.last.get(&producer).copied()
+        self.lasting.last.get(&producer).copied()
+    }
+
+    /// The last batch of a request.
+    pub(crate) fn last_of_request(&self, producer: u64) -> Option<LastBatch> {
+        self.requests.last.get(&producer).copied()
+    }
+
+    /// Those of the kind of a producer number.
+    fn newest(&self, number: u64) -> &Newest {
+        if number & REQUEST == 0 { &self.lasting } else { &self.requests }
     }
 
     fn add(&mut self, producer: u64, batch: LastBatch) {
-        if self.last.get(&producer).is_some_and(|last| last.number >= batch.number) {
-            return;
-        }
-        self.changed = true;
-        self.last.insert(producer, batch);
-        if self.last.len() > PRODUCERS_MAX {
-            let oldest = self.last.iter().min_by_key(|(_, batch)| batch.next_sequence);
-            if let Some(oldest) = oldest.map(|(producer, _)| *producer) {
-                self.last.remove(&oldest);
-            }
-        }
+        let newest = if batch.number & REQUEST == 0 { &mut self.lasting } else { &mut self.requests };
+        self.changed |= newest.add(producer, batch);
     }
 
     /// Reads the file; a missing or damaged one gives an empty table.
@@ -158,9 +223,9 @@ impl Producers {
 
     fn bytes(&self, header: &FileHeader) -> Vec<u8> {
         let mut out = header.open_bytes(FileKind::Producers).to_vec();
-        put(&mut out, at::GRANULE_COUNT, &(self.last.len() as u32).to_le_bytes());
-        let mut entries: Vec<_> = self.last.iter().collect();
-        entries.sort_unstable_by_key(|(producer, _)| **producer);
+        let mut entries: Vec<_> = self.lasting.last.iter().chain(&self.requests.last).collect();
+        put(&mut out, at::GRANULE_COUNT, &(entries.len() as u32).to_le_bytes());
+        entries.sort_unstable_by_key(|(producer, batch)| (**producer, batch.number));
         for (producer, LastBatch { number, first_sequence, next_sequence, content }) in entries {
             for field in [producer, number, first_sequence, next_sequence] {
                 out.extend_from_slice(&field.to_le_bytes());
@@ -191,7 +256,15 @@ impl Producers {
                 .filter(|content| *content != UNKNOWN);
             (producer, LastBatch { number, first_sequence, next_sequence, content })
         };
-        whole.then(|| Self { last: entries.chunks_exact(entry_bytes).map(entry).collect(), changed: false })
+        whole.then(|| {
+            let mut producers = Self::default();
+            entries
+                .chunks_exact(entry_bytes)
+                .map(entry)
+                .for_each(|(producer, batch)| producers.add(producer, batch));
+            producers.changed = false;
+            producers
+        })
     }
 }
 
@@ -237,7 +310,7 @@ mod tests {
         // The content stays unknown when the file is written again.
         let owner = FileHeader { version: VERSION, ..owner };
         let again = Producers::parse(&producers.bytes(&owner), &owner).unwrap();
-        assert_eq!((again.last(5), again.last), (producers.last(5), producers.last));
+        assert_eq!(again, producers);
     }
 
     #[test]
@@ -246,8 +319,30 @@ mod tests {
         for producer in 1..=PRODUCERS_MAX as u64 + 3 {
             producers.record(&header(producer, 1, producer * 10));
         }
-        assert_eq!(producers.last.len(), PRODUCERS_MAX);
+        assert_eq!(producers.lasting.last.len(), PRODUCERS_MAX);
         assert_eq!((producers.last(3), producers.last(4).is_some()), (None, true));
+        // One that appends again is new again.
+        producers.record(&header(4, 2, 1 << 30));
+        producers.record(&header(1 << 40, 1, 2 << 30));
+        assert_eq!((producers.last(4).is_some(), producers.last(5)), (true, None));
+    }
+
+    #[test]
+    fn requests_never_push_out_producers_that_go_on() {
+        let mut producers = Producers::default();
+        producers.record(&header(1, 7, 0));
+        for request in 1..=REQUESTS_MAX as u64 + 3 {
+            producers.record(&header(request, REQUEST | 10, request * 10));
+        }
+        assert_eq!(producers.last(1).map(|last| last.number), Some(7));
+        assert_eq!(producers.last_of_request(3), None);
+        assert_eq!(producers.last_of_request(4).map(|last| last.number), Some(REQUEST | 10));
+        assert_eq!(producers.receipt(&header(1, 8, 0)), Receipt::New);
+        let owner = FileHeader { version: VERSION, ..FileHeader::new(7, 1, 0) };
+        let bytes = producers.bytes(&owner);
+        assert!(bytes.len() as u64 <= FILE_MAX);
+        let read = Producers::parse(&bytes, &owner).unwrap();
+        assert_eq!(read, Producers { changed: false, ..producers });
     }
 
     #[test]
@@ -256,7 +351,10 @@ mod tests {
         producers.record(&header(0x0123_4567_89ab_cdef, 3, 42));
         let owner = FileHeader { version: VERSION, ..FileHeader::new(7, 1, 0) };
         let bytes = producers.bytes(&owner);
-        assert_eq!(Producers::parse(&bytes, &owner).unwrap().last, producers.last);
+        assert_eq!(
+            Producers::parse(&bytes, &owner).unwrap(),
+            Producers { changed: false, ..producers.clone() }
+        );
         assert!(Producers::parse(&bytes, &FileHeader::new(7, 2, 0)).is_none());
         for bit in 0..bytes.len() * 8 {
             let mut broken = bytes.clone();

@@ -104,6 +104,12 @@ impl SharedWriter {
         Some((last.number, last.first_sequence..last.next_sequence))
     }
 
+    /// [`SharedWriter::last_of`] for a request, whose batches have numbers with the bit [`REQUEST`](crate::REQUEST).
+    pub fn last_of_request(&self, producer: u64) -> Option<(u64, Range<u64>)> {
+        let last = self.lock().writer.producers().last_of_request(producer)?;
+        Some((last.number, last.first_sequence..last.next_sequence))
+    }
+
     /// Waits for the turn to write `batch`.
     pub fn turn<'w, 'b>(&'w self, batch: &'b mut [u8]) -> Turn<'w, 'b> {
         let mut state = self.lock();

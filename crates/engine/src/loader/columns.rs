@@ -105,7 +105,8 @@ impl<'a> MessageColumns<'a> {
 }
 
 impl Loader {
-    /// Appends messages of one record type that are there as columns, without making messages of them. Returns how many.
+    /// Appends messages of one record type that are there as columns, without making messages of them. Returns how many: all, or those
+    /// that the stream lacks of a source that is resumed.
     ///
     /// Everything is checked first: if any value does not fit, the error names its column and row, and nothing of the call is
     /// appended. Fields that may be null can be left out. They are then null. Many rows are written in batches of columns; the last of
@@ -163,18 +164,31 @@ impl Loader {
         let MessageColumns { times, symbols, .. } = columns;
         let rows = times.len();
         let mut encoder = checked(&stream, columns)?;
-        self.check_times(times)?;
+        let passed_over = self.stored_ahead(rows);
+        self.check_times(&times[passed_over..])?;
         let symbols = self.ids_of(symbols, rows)?;
-        let source = Source { times, symbols: &symbols, schema_version: stream.definition.schema_version };
-        let sent = match rows {
+        let position = self.position();
+        self.pass_over(passed_over);
+        let rest = RowHeads { times, symbols: &symbols, schema_version: stream.definition.schema_version };
+        let sent = match rows - passed_over {
             0 => Ok(()),
-            1..ROWS_MIN if encoder.is_one_batch(self.batch_bytes) => self.push_rows(&mut encoder, &source),
-            _ => self.send_columns(&mut encoder, &source),
+            1..ROWS_MIN if encoder.is_one_batch(self.batch_bytes) => {
+                self.push_rows(&mut encoder, &rest, passed_over)
+            }
+            _ => self.send_columns(&mut encoder, &rest, passed_over),
         };
-        sent.map(|()| {
-            self.last_time = times.iter().copied().fold(self.last_time, i64::max);
-            rows
-        })
+        match sent {
+            Ok(()) => {
+                self.last_time = times[passed_over..].iter().copied().fold(self.last_time, i64::max);
+                Ok(rows - passed_over)
+            }
+            // These are dropped, and their source goes on behind them.
+            Err(error @ Error::Rejected(Rejected::Late { .. })) => Err(error),
+            Err(error) => {
+                self.return_to(position);
+                Err(error)
+            }
+        }
     }
 
     /// Checks everything that [`Loader::append_columns`] checks of values, and appends nothing: so a program that has a table in
@@ -234,9 +248,14 @@ impl Loader {
     }
 
     /// Adds few rows to the batch of single messages.
-    fn push_rows(&mut self, encoder: &mut Encoder<'_>, source: &Source<'_>) -> Result<(), Error> {
+    fn push_rows(
+        &mut self,
+        encoder: &mut Encoder<'_>,
+        source: &RowHeads<'_>,
+        start: usize,
+    ) -> Result<(), Error> {
         let (mut batch, mut rows) = (Vec::new(), Rows::default());
-        encoder.write(0, self.batch_bytes, source, &mut batch)?;
+        encoder.write(start, self.batch_bytes, source, &mut batch)?;
         let batch = encoder.as_rows(batch)?;
         rows.load(&batch).map_err(LogError::Batch)?;
         let bytes = self.batch.payload_bytes() + batch.len();
@@ -251,13 +270,21 @@ impl Loader {
     }
 
     /// Writes batches of columns, after the messages that wait in the loader.
-    fn send_columns(&mut self, encoder: &mut Encoder<'_>, source: &Source<'_>) -> Result<(), Error> {
+    fn send_columns(
+        &mut self,
+        encoder: &mut Encoder<'_>,
+        source: &RowHeads<'_>,
+        from: usize,
+    ) -> Result<(), Error> {
         self.send()?;
-        let (mut start, mut has_failed) = (0, false);
+        let (mut start, mut has_failed) = (from, false);
         while start < source.times.len() {
             let mut batch = if has_failed { Vec::new() } else { std::mem::take(&mut self.unsent) };
-            let is_first = start == 0;
+            let first = start;
             start = encoder.write(start, self.batch_bytes.max(BATCH_BYTES_MIN), source, &mut batch)?;
+            if let Some(resumed) = &mut self.resumed {
+                resumed.assign(&mut batch, start - first)?;
+            }
             if has_failed {
                 self.waiting.push_back(batch);
                 continue;
@@ -266,7 +293,7 @@ impl Loader {
             let given_up = self.given_up;
             match self.send_batch() {
                 Ok(()) => {}
-                Err(error) if is_first => {
+                Err(error) if first == from => {
                     self.unsent.clear();
                     self.given_up = given_up;
                     return Err(error);
@@ -284,7 +311,7 @@ impl Loader {
 }
 
 /// What rows have besides their fields.
-struct Source<'a> {
+struct RowHeads<'a> {
     times: &'a [i64],
     symbols: &'a [u32],
     schema_version: u16,
@@ -365,10 +392,10 @@ impl<'a> Encoder<'a> {
         &mut self,
         start: usize,
         bytes_max: usize,
-        source: &Source<'_>,
+        source: &RowHeads<'_>,
         out: &mut Vec<u8>,
     ) -> Result<usize, Error> {
-        let Source { times, symbols, schema_version } = *source;
+        let RowHeads { times, symbols, schema_version } = *source;
         match self {
             Self::Columns { writer, .. } => {
                 let rows = writer.next(start, BATCH_MESSAGES_MAX, bytes_max);

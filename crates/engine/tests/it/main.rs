@@ -25,6 +25,7 @@ mod process;
 mod renaming;
 mod repair;
 mod replaced;
+mod resume;
 mod retention;
 mod rewrite;
 mod sealing;

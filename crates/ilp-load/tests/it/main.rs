@@ -1,5 +1,6 @@
 //! The line protocol into streams.
 
+mod again;
 mod clients;
 mod http;
 mod loading;

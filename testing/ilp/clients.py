@@ -88,4 +88,19 @@ def influx():
     print("written")
 
 
-{"senders": senders, "frames": frames, "influx": influx}[PART]()
+def encrypted():
+    """Long and short requests over TLS, and a client without it, which gets nothing."""
+    for transport, port in (("https", HTTP), ("tcps", TCP)):
+        configuration = f"{transport}::addr=localhost:{port};tls_ca=pem_file;tls_roots={sys.argv[4]};protocol_version=2;"
+        with Sender.from_conf(configuration) as sender:
+            for number in range(50_000):
+                sender.row(transport, symbols={"symbol": "A"}, columns={"n": number}, at=TimestampNanos(number + 1))
+    try:
+        with Sender.from_conf(f"http::addr=127.0.0.1:{HTTP};protocol_version=2;retry_timeout=0;") as sender:
+            sender.row("plain", columns={"n": 1}, at=TimestampNanos(1))
+        print("plain lines were taken")
+    except QuestDBError:
+        print("encrypted")
+
+
+{"senders": senders, "frames": frames, "influx": influx, "encrypted": encrypted}[PART]()

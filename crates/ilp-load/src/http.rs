@@ -143,7 +143,12 @@ impl LineGateway {
         {
             return Err(Failure::new(403, "forbidden", "requests of web pages are refused"));
         }
-        let user = self.user(request)?;
+        let user = self.user(request).inspect_err(|failure| {
+            if matches!(failure.status, 401 | 429) {
+                let address = request.address.map(|address| address.to_string()).unwrap_or_default();
+                self.loader.audit("refused", "", &address, "", &failure.what);
+            }
+        })?;
         let precision = request.parameter("precision").unwrap_or_default();
         let precision = Precision::of_name(&precision).ok_or_else(|| {
             Failure::new(400, "invalid", format!("{precision:?} is not a precision: n, us, ms, s, m or h"))

@@ -3,9 +3,12 @@
 use crate::http::{HttpRequest, HttpResponse, LineGateway};
 use crate::load::{LineConnection, Pending};
 use crate::server::Open;
+use crate::socket::Socket;
 use httparse::{Request, Status};
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use rustls::ServerConfig;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -24,7 +27,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 1 << 10;
 
 /// What was received and is not used.
 struct Input<'s> {
-    socket: &'s TcpStream,
+    socket: Socket<'s>,
     bytes: Vec<u8>,
     at: usize,
 }
@@ -51,12 +54,16 @@ impl From<io::Error> for Bad {
 }
 
 /// Answers requests until the client leaves.
-pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io::Result<()> {
-    let mut socket = &open.socket;
-    socket.set_nodelay(true)?;
-    socket.set_write_timeout(Some(HEAD_TIME_MAX))?;
-    let mut input = Input { socket, bytes: Vec::new(), at: 0 };
-    let mut connection = LineConnection::default();
+pub(crate) fn serve(
+    open: &Open,
+    peer: SocketAddr,
+    gateway: &LineGateway,
+    tls: Option<&Arc<ServerConfig>>,
+) -> io::Result<()> {
+    open.socket.set_nodelay(true)?;
+    open.socket.set_write_timeout(Some(HEAD_TIME_MAX))?;
+    let mut input = Input { socket: Socket::new(&open.socket, tls)?, bytes: Vec::new(), at: 0 };
+    let mut connection = LineConnection::from(peer);
     while !open.stop.load(Ordering::SeqCst) {
         if input.is_empty() && !input.fill(Instant::now() + IDLE_MAX)? {
             return Ok(());
@@ -71,7 +78,7 @@ pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io:
             }
         };
         let keeps = keeps && !open.stop.load(Ordering::SeqCst);
-        socket.write_all(text_of(&response, keeps).as_bytes())?;
+        input.socket.write(text_of(&response, keeps).as_bytes())?;
         open.is_busy.store(false, Ordering::SeqCst);
         if !keeps {
             return close(&mut input);
@@ -177,13 +184,10 @@ fn head(input: &mut Input<'_>) -> Result<Head, Bad> {
 }
 
 /// Tells a client that waits for it to send the body.
-fn go_on(input: &Input<'_>, expect: &Option<String>) -> Result<(), Bad> {
+fn go_on(input: &mut Input<'_>, expect: &Option<String>) -> Result<(), Bad> {
     match expect.as_deref() {
         None => Ok(()),
-        Some("100-continue") => {
-            let mut socket = input.socket;
-            Ok(socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?)
-        }
+        Some("100-continue") => Ok(input.socket.write(b"HTTP/1.1 100 Continue\r\n\r\n")?),
         Some(_) => Err(Bad::Answer(417, "the header Expect is not supported")),
     }
 }
@@ -227,14 +231,9 @@ fn read_to(
         body.resize(begins + more, 0);
         let mut at = begins;
         while at < body.len() {
-            let end = begin + time_for(at);
-            let mut socket = input.socket;
-            socket.set_read_timeout(Some(left(end)?))?;
-            match socket.read(&mut body[at..]) {
-                Ok(0) => return Ok(false),
-                Ok(read) => at += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+            match input.socket.read(&mut body[at..], begin + time_for(at))? {
+                0 => return Ok(false),
+                read => at += read,
             }
         }
     }
@@ -317,25 +316,10 @@ impl Input<'_> {
         self.at = 0;
         let length = self.bytes.len();
         self.bytes.resize(length + HEAD_BYTES_MAX, 0);
-        let read = loop {
-            let time = match left(end) {
-                Ok(time) => time,
-                Err(error) => break Err(error),
-            };
-            self.socket.set_read_timeout(Some(time))?;
-            match self.socket.read(&mut self.bytes[length..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
-            }
-        };
+        let read = self.socket.read(&mut self.bytes[length..], end);
         self.bytes.truncate(length + read.as_ref().copied().unwrap_or(0));
         Ok(read? > 0)
     }
-}
-
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 fn text_of(response: &HttpResponse, keeps: bool) -> String {
@@ -374,7 +358,7 @@ fn text_of(response: &HttpResponse, keeps: bool) -> String {
 /// Closes a connection after its last answer. Closing the socket with unread bytes would reset it and discard the answer.
 fn close(input: &mut Input<'_>) -> io::Result<()> {
     let end = Instant::now() + Duration::from_secs(2);
-    input.socket.shutdown(Shutdown::Write)?;
+    input.socket.end()?;
     input.at = input.bytes.len();
     while input.fill(end)? {
         input.at = input.bytes.len();

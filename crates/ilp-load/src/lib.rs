@@ -16,6 +16,7 @@ mod occurrence;
 mod options;
 mod retries;
 mod server;
+mod socket;
 mod table;
 mod tcp_connection;
 

@@ -9,13 +9,15 @@ use crate::table::Table;
 use crc_fast::{CrcAlgorithm, checksum};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tapedb_access::{May, User};
+use tapedb_access::{AuditEntry, AuditLog, May, User};
 use tapedb_engine::{Database, Error, Invalid, Loader, NotFound, Stale, Stream};
 use tapedb_ilp::{Parser, Precision};
+use tapedb_schema::Timestamp;
 
 /// How often a request begins again when other programs change the schemas of its streams.
 const ATTEMPTS_MAX: usize = 8;
@@ -47,6 +49,7 @@ pub struct LineLoader {
     options: LoadOptions,
     /// Held while streams are created and get fields.
     changing: Mutex<()>,
+    audit: Option<Arc<AuditLog>>,
     retries: Retries,
     began: Instant,
     pending_bytes: AtomicUsize,
@@ -81,9 +84,25 @@ pub struct LoadCounts {
 pub struct LineConnection {
     /// The last request, whose answer may not have arrived.
     last: Option<Key>,
+    /// Of the client, for the audit log.
+    address: String,
 }
 
-/// A request that streams record: 0: they do not.
+impl From<SocketAddr> for LineConnection {
+    /// A connection of this client.
+    fn from(peer: SocketAddr) -> Self {
+        Self { last: None, address: peer.to_string() }
+    }
+}
+
+/// Whose lines are stored.
+#[derive(Debug, Clone, Copy)]
+struct Client<'a> {
+    user: &'a User,
+    address: &'a str,
+}
+
+/// A request that streams record; 0: they do not.
 type RequestId = u64;
 
 /// Bytes of a request, counted while it is handled.
@@ -101,11 +120,24 @@ impl LineLoader {
             db,
             options,
             changing: Mutex::new(()),
+            audit: None,
             retries: Retries::default(),
             began: Instant::now(),
             pending_bytes: AtomicUsize::new(0),
             has_processors: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             counters: Counters::default(),
+        }
+    }
+
+    /// Writes an entry of this log for each stream that is created or gets fields, and for what users may not do.
+    pub fn with_audit(self, audit: Arc<AuditLog>) -> Self {
+        Self { audit: Some(audit), ..self }
+    }
+
+    /// Writes an entry of the audit log.
+    pub(crate) fn audit(&self, event: &str, user: &str, address: &str, stream: &str, what: &str) {
+        if let Some(audit) = &self.audit {
+            audit.write(Timestamp(now()), AuditEntry { event, user, address, stream, what });
         }
     }
 
@@ -133,7 +165,19 @@ impl LineLoader {
     /// The first line that is wrong, in a text or for its stream; a right that the user lacks. Nothing is stored then. A disk that is
     /// full or broken: a part may be stored.
     pub fn write(&self, lines: &[u8], precision: Precision, user: &User) -> Result<usize, WriteError> {
-        self.counted(self.store(lines, precision, user, &mut |_| Ok(Some(0))).map(|(rows, _)| rows), false)
+        self.write_of(lines, precision, user, "")
+    }
+
+    /// [`LineLoader::write`] for a client at an address.
+    pub(crate) fn write_of(
+        &self,
+        lines: &[u8],
+        precision: Precision,
+        user: &User,
+        address: &str,
+    ) -> Result<usize, WriteError> {
+        let stored = self.store(lines, precision, Client { user, address }, &mut |_| Ok(Some(0)));
+        self.counted(stored.map(|(rows, _)| rows), false)
     }
 
     /// [`LineLoader::write`] for a request that a client sends again when it does not receive the answer: then it is not stored again.
@@ -161,7 +205,8 @@ impl LineLoader {
         let mut storing = None;
         let mut found = None;
         let mut is_repeated = false;
-        let stored = self.store(lines, precision, user, &mut |parts| {
+        let client = Client { user, address: &connection.address };
+        let stored = self.store(lines, precision, client, &mut |parts| {
             if let Some(occurrence::Found { id, .. }) = found {
                 return Ok(Some(id));
             }
@@ -217,7 +262,7 @@ impl LineLoader {
         &self,
         lines: &[u8],
         precision: Precision,
-        user: &User,
+        client: Client<'_>,
         begin: &mut dyn FnMut(&[Gathered<'_>]) -> Result<Option<RequestId>, WriteError>,
     ) -> Result<(usize, Vec<i64>), WriteError> {
         let now = now();
@@ -230,13 +275,13 @@ impl LineLoader {
                 None => vec![self.gather(lines, precision, now)?],
             };
             for part in &parts {
-                self.check_rights(&part.tables, user)?;
+                self.check_rights(&part.tables, client)?;
             }
             let Some(request) = begin(&parts)? else {
                 return Ok((0, streams_of(&parts)));
             };
             let is_stored = match parts.as_mut_slice() {
-                [part] => self.append(&mut part.tables, request, (&mut done, &mut rows))?,
+                [part] => self.append(&mut part.tables, (request, client), (&mut done, &mut rows))?,
                 parts => self.append_parts(parts, request, &mut rows)?,
             };
             if is_stored {
@@ -318,11 +363,14 @@ impl LineLoader {
         Ok(true)
     }
 
-    fn check_rights(&self, tables: &[Table], user: &User) -> Result<(), WriteError> {
-        let denied = |what: String| Err(WriteError::Denied { what });
+    fn check_rights(&self, tables: &[Table], Client { user, address }: Client<'_>) -> Result<(), WriteError> {
         for table in tables {
             let name = &table.name;
             let may = |what| user.may(what, name);
+            let denied = |what: String| {
+                self.audit("forbidden", &user.name, address, name, "write lines");
+                Err(WriteError::Denied { what })
+            };
             if table.stream.is_none() && !(self.options.create && may(May::Create)) {
                 // Whether there is a stream is nothing that every user may see.
                 return denied(format!(
@@ -351,7 +399,7 @@ impl LineLoader {
     fn append(
         &self,
         tables: &mut [Table],
-        request: RequestId,
+        (request, client): (RequestId, Client<'_>),
         (done, rows): (&mut HashSet<String>, &mut usize),
     ) -> Result<bool, WriteError> {
         let waiting = |table: &&mut Table| !done.contains(&table.name);
@@ -372,7 +420,7 @@ impl LineLoader {
             }
         }
         for table in tables {
-            if table.changes_schema() && !self.change_schema(table)? {
+            if table.changes_schema() && !self.change_schema(table, client)? {
                 return Ok(false);
             }
             let Some(stream) = &table.stream else { return Ok(false) };
@@ -398,7 +446,7 @@ impl LineLoader {
     }
 
     /// Creates the stream of a table, or gives it the fields that it lacks. `false`: another program has changed it.
-    fn change_schema(&self, table: &mut Table) -> Result<bool, WriteError> {
+    fn change_schema(&self, table: &mut Table, client: Client<'_>) -> Result<bool, WriteError> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let schema = table.needed_schema();
         let changed = match &table.stream {
@@ -413,6 +461,11 @@ impl LineLoader {
             },
         };
         let changed = changed.map_err(|error| WriteError::of_engine(error, |_| None))?;
+        let (event, what) = match &table.stream {
+            None => ("create", String::new()),
+            Some(_) => ("alter", format!("new fields {}", table.new_fields().join(", "))),
+        };
+        self.audit(event, &client.user.name, client.address, &table.name, &what);
         table.stream = Some(changed);
         Ok(true)
     }

@@ -6,6 +6,7 @@
 use crate::http::LineGateway;
 use crate::http_connection;
 use crate::tcp_connection;
+use rustls::ServerConfig;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -58,18 +59,24 @@ pub(crate) struct Open {
 impl LineServer {
     /// Listens.
     ///
+    /// `tls`: every connection is encrypted.
+    ///
     /// # Errors
     /// An address that is in use.
-    pub fn start(gateway: LineGateway, addresses: LineAddresses) -> io::Result<Self> {
+    pub fn start(
+        gateway: LineGateway,
+        addresses: LineAddresses,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Self> {
         let gateway = Arc::new(gateway);
         let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Connections::default()));
         let mut server =
             Self { gateway, addresses: LineAddresses::default(), stop, open, acceptors: Mutex::default() };
         if let Some(address) = addresses.http {
-            server.addresses.http = Some(server.listen(address, true)?);
+            server.addresses.http = Some(server.listen(address, true, tls.clone())?);
         }
         if let Some(address) = addresses.tcp {
-            server.addresses.tcp = Some(server.listen(address, false)?);
+            server.addresses.tcp = Some(server.listen(address, false, tls)?);
         }
         Ok(server)
     }
@@ -119,7 +126,12 @@ impl LineServer {
         }
     }
 
-    fn listen(&self, address: SocketAddr, is_http: bool) -> io::Result<SocketAddr> {
+    fn listen(
+        &self,
+        address: SocketAddr,
+        is_http: bool,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let (gateway, stop, open) = (self.gateway.clone(), self.stop.clone(), self.open.clone());
@@ -128,7 +140,7 @@ impl LineServer {
             while !stop.load(Ordering::SeqCst) {
                 match listener.accept() {
                     Ok(_) if stop.load(Ordering::SeqCst) => break,
-                    Ok((socket, peer)) => serve(socket, peer, is_http, &gateway, &open, &stop),
+                    Ok((socket, peer)) => serve((socket, peer), is_http, (&gateway, &tls), &open, &stop),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection of the line protocol");
                         thread::sleep(SHORTAGE_PAUSE);
@@ -162,10 +174,9 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 fn serve(
-    socket: TcpStream,
-    peer: SocketAddr,
+    (socket, peer): (TcpStream, SocketAddr),
     is_http: bool,
-    gateway: &Arc<LineGateway>,
+    (gateway, tls): (&Arc<LineGateway>, &Option<Arc<ServerConfig>>),
     connections: &Arc<Connections>,
     stop: &Arc<AtomicBool>,
 ) {
@@ -174,13 +185,13 @@ fn serve(
         tracing::warn!(%peer, "too many connections of the line protocol; one was refused");
         return;
     };
-    let gateway = gateway.clone();
+    let (gateway, tls) = (gateway.clone(), tls.clone());
     let work = move || {
         let _registration = registration;
         let ended = if is_http {
-            http_connection::serve(&open, peer, &gateway)
+            http_connection::serve(&open, peer, &gateway, tls.as_ref())
         } else {
-            tcp_connection::serve(&open, peer, &gateway)
+            tcp_connection::serve(&open, peer, &gateway, tls.as_ref())
         };
         if let Err(error) = ended {
             tracing::debug!(%peer, %error, "a connection of the line protocol has ended");

@@ -3,11 +3,14 @@
 use crate::error::WriteError;
 use crate::http::LineGateway;
 use crate::server::Open;
-use std::io::{self, Read};
+use crate::socket::Socket;
+use rustls::ServerConfig;
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use tapedb_access::Credentials;
+use std::time::{Duration, Instant};
+use tapedb_access::{Credentials, User};
 use tapedb_ilp::{Framer, Precision};
 
 /// Bytes that are received at once, at most.
@@ -16,10 +19,16 @@ const PIECE_BYTES: usize = 1 << 20;
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 /// Stores lines until the client leaves.
-pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io::Result<()> {
-    let mut socket = &open.socket;
-    socket.set_read_timeout(Some(IDLE_MAX))?;
+pub(crate) fn serve(
+    open: &Open,
+    peer: SocketAddr,
+    gateway: &LineGateway,
+    tls: Option<&Arc<ServerConfig>>,
+) -> io::Result<()> {
+    let mut socket = Socket::new(&open.socket, tls)?;
+    let address = peer.to_string();
     let Ok(client) = gateway.logins().login(Some(peer.ip()), Credentials::None) else {
+        gateway.loader().audit("refused", "", &address, "", "line protocol over TCP");
         tracing::warn!(%peer, "a client of the line protocol over TCP was refused: it cannot authenticate, and there is no user \"anonymous\"");
         return Ok(());
     };
@@ -29,11 +38,7 @@ pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io:
     let mut pending = gateway.loader().pending();
     pending.add(PIECE_BYTES);
     loop {
-        let read = match socket.read(&mut piece) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
+        let read = socket.read(&mut piece, Instant::now() + IDLE_MAX)?;
         if read == 0 {
             if !bytes.is_empty() {
                 tracing::warn!(%peer, bytes = bytes.len(), "a client of the line protocol has left in the middle of a line");
@@ -50,7 +55,7 @@ pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io:
                 return Ok(());
             };
             let lines = &bytes[..end];
-            if let Err(error) = store(gateway, lines, &user) {
+            if let Err(error) = store(gateway, lines, &user, &address) {
                 tracing::warn!(%peer, %error, "a client of the line protocol was disconnected; lines before the wrong one are stored");
                 return Ok(());
             }
@@ -68,16 +73,16 @@ pub(crate) fn serve(open: &Open, peer: SocketAddr, gateway: &LineGateway) -> io:
 }
 
 /// Stores lines up to the first that is wrong.
-fn store(gateway: &LineGateway, lines: &[u8], user: &tapedb_access::User) -> Result<(), WriteError> {
+fn store(gateway: &LineGateway, lines: &[u8], user: &User, address: &str) -> Result<(), WriteError> {
     let loader = gateway.loader();
-    let failed = match loader.write(lines, Precision::Nanoseconds, user) {
+    let failed = match loader.write_of(lines, Precision::Nanoseconds, user, address) {
         Ok(_) => return Ok(()),
         Err(error) => error,
     };
     if let Some(begins) = failed.line().and_then(|line| begin_of(lines, line))
         && begins > 0
     {
-        loader.write(&lines[..begins], Precision::Nanoseconds, user)?;
+        loader.write_of(&lines[..begins], Precision::Nanoseconds, user, address)?;
     }
     Err(failed)
 }

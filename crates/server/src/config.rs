@@ -300,14 +300,22 @@ impl Config {
         }
         let is_encrypted =
             [*listen, self.postgres, self.flight].iter().any(|endpoint| endpoint.address().is_some());
-        if !is_encrypted && !self.http_tls && tls.is_some() {
+        if !is_encrypted && !self.http_tls && !self.ilp.tls && tls.is_some() {
             return refuse(
-                "`tls` encrypts connections to `listen`, `postgres`, `flight` and, with `http_tls`, `http`, which are off; remove `tls`, or \
-                 set one of them",
+                "`tls` encrypts connections to `listen`, `postgres`, `flight`, with `http_tls` `http`, and with `ilp.tls` `ilp`, which are off; \
+                 remove `tls`, or set one of them",
             );
         }
         if self.http_tls && tls.is_none() {
             return refuse("`http_tls` needs the certificate of `tls`; set `tls`, or remove `http_tls`");
+        }
+        if self.ilp.tls && tls.is_none() {
+            return refuse("`ilp.tls` needs the certificate of `tls`; set `tls`, or remove `ilp.tls`");
+        }
+        if self.ilp.tls && !self.ilp.is_on() {
+            return refuse(
+                "`ilp.tls` encrypts `ilp.http` and `ilp.tcp`, which are off; remove it, or set one of them",
+            );
         }
         limits.check()
     }
@@ -565,6 +573,8 @@ mod tests {
             ("[limits]\nwatchs = 1", "unknown field `watchs`"),
             ("[tls]\ncertificate = 'c'", "missing field `key`"),
             ("http_tls = true", "set `tls`"),
+            ("[ilp]\ntls = true\nhttp = '127.0.0.1:0'", "`ilp.tls` needs the certificate"),
+            ("[ilp]\ntls = true\n[tls]\ncertificate = 'c'\nkey = 'k'", "which are off"),
         ] {
             let error = config(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -11,6 +11,8 @@ pub struct LineProtocol {
     pub http: Endpoint,
     /// Address for lines over TCP: `host:port` or `off`. There is no authentication: clients are the user `anonymous`.
     pub tcp: Endpoint,
+    /// Whether both are encrypted with the certificate of [`tls`](crate::Config::tls).
+    pub tls: bool,
     /// Names of the tag that has the symbol, the most important first.
     pub symbols: Vec<String>,
     /// The symbol of lines that have none; empty: such lines are refused.
@@ -24,6 +26,7 @@ impl Default for LineProtocol {
         Self {
             http: Endpoint::OFF,
             tcp: Endpoint::OFF,
+            tls: false,
             symbols: ["symbol", "sym", "ticker"].map(String::from).into(),
             missing_symbol: "-".into(),
             create: true,

@@ -4,7 +4,7 @@
 use crate::support::{Place, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_ilp_load::{LineServer, LoadOptions};
 use tapedb_skipped::skipped;
 
@@ -44,15 +44,21 @@ fn python() -> Option<PathBuf> {
 
 /// Runs a part of `testing/ilp/clients.py` against a server.
 fn run(place: &Place, part: &str, users: Option<PathBuf>) -> Option<(LineServer, String)> {
-    let python = python()?;
     let server = place.serve(LoadOptions::default(), users);
+    let out = run_against(&server, part, None)?;
+    Some((server, out))
+}
+
+/// Runs a part of it against this server, which has the certificate of this file.
+fn run_against(server: &LineServer, part: &str, certificate: Option<&Path>) -> Option<String> {
+    let python = python()?;
     let addresses = server.addresses();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/ilp/clients.py");
     let ports = [addresses.http, addresses.tcp].map(|address| address.unwrap().port().to_string());
-    let output = Command::new(python).arg(script).arg(part).args(ports).output().unwrap();
+    let output = Command::new(python).arg(script).arg(part).args(ports).args(certificate).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
-    Some((server, out.into_owned()))
+    Some(out.into_owned())
 }
 
 /// Each row of `testing/ilp/clients.py`, as it is read back.
@@ -112,6 +118,30 @@ fn questdb_data_frames_and_refusals() {
             }
         }
     }
+}
+
+#[test]
+fn questdb_senders_over_tls() {
+    let place = place();
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key.into())
+        .unwrap();
+    let certificate = place.directory.path().join("certificate.pem");
+    std::fs::write(&certificate, certified.cert.pem()).unwrap();
+    let server = place.serve_with(place.loader(), None, Some(Arc::new(tls)));
+    let Some(out) = run_against(&server, "encrypted", Some(&certificate)) else { return };
+    assert_eq!(out.trim().lines().last(), Some("encrypted"), "{out}");
+    for transport in ["https", "tcps"] {
+        let count = || place.db.stream(transport).map_or(0, |stream| stream.stats().unwrap().next_sequence);
+        crate::support::wait_until(|| count() == 50_000);
+    }
+    assert!(place.db.stream("plain").is_err());
 }
 
 #[test]

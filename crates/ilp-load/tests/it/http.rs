@@ -3,6 +3,8 @@
 use crate::support::{Client, place, wait_until};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
+use std::sync::Arc;
+use tapedb_access::{AccessLimits, AuditLog};
 use tapedb_ilp_load::LoadOptions;
 
 fn gzipped(bytes: &[u8]) -> Vec<u8> {
@@ -229,4 +231,37 @@ fn silent_connections_block_no_others() {
     assert!(silent[0].is_closed(), "the oldest is closed");
     drop(server);
     wait_until(|| silent[299].is_closed());
+}
+
+#[test]
+fn what_changes_a_database_and_who_is_refused_is_audited() {
+    let place = place();
+    let path = place.directory.path().join("audit.jsonl");
+    let audit = AuditLog::open(Some(&path), &AccessLimits::default()).unwrap();
+    let loader = place.loader().with_audit(Arc::new(audit));
+    let server = place.serve_with(loader, Some(place.users()), None);
+    let mut client = Client::new(&server);
+    let ann = "Authorization: Token ann:secret\r\n";
+    for (headers, lines, status) in [
+        (ann, "t,symbol=A a=1 1\n", 204),
+        (ann, "t,symbol=A b=1 1\n", 204),
+        (ann, "other,symbol=A a=1 1\n", 403),
+        ("Authorization: Token ann:wrong\r\n", "t,symbol=A a=1 2\n", 401),
+    ] {
+        assert_eq!(client.post("/write", headers, lines.as_bytes()).status, status, "{lines}");
+    }
+    let log = std::fs::read_to_string(&path).unwrap();
+    let parts = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(entry["address"].as_str().unwrap().starts_with("127.0.0.1"), "{entry}");
+        ["event", "user", "stream", "what"].map(|part| entry[part].as_str().unwrap_or_default().to_string())
+    };
+    let entries: Vec<[String; 4]> = log.lines().map(parts).collect();
+    let expected = [
+        ["create", "ann", "t", ""],
+        ["alter", "ann", "t", "new fields b"],
+        ["forbidden", "ann", "other", "write lines"],
+        ["refused", "", "", "the name, the password or the token is wrong"],
+    ];
+    assert_eq!(entries, expected);
 }

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tapedb_access::{Authenticator, May, Right, User, Users, hash_password, hash_token};
 use tapedb_engine::Database;
 use tapedb_ilp_load::{
@@ -49,10 +50,18 @@ impl Place {
 
     /// A server for everyone, or for the users of a file.
     pub fn serve(&self, options: LoadOptions, users: Option<PathBuf>) -> LineServer {
+        self.serve_with(LineLoader::new(self.db.clone(), options), users, None)
+    }
+
+    pub fn serve_with(
+        &self,
+        loader: LineLoader,
+        users: Option<PathBuf>,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> LineServer {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let gateway =
-            LineGateway::new(LineLoader::new(self.db.clone(), options), Authenticator::open(users).unwrap());
-        LineServer::start(gateway, LineAddresses { http: Some(any), tcp: Some(any) }).unwrap()
+        let gateway = LineGateway::new(loader, Authenticator::open(users).unwrap());
+        LineServer::start(gateway, LineAddresses { http: Some(any), tcp: Some(any) }, tls).unwrap()
     }
 
     /// Users: ann has a password and may do everything with `t*`, the token `tape_feed` may only write `feed`.

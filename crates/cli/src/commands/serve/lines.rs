@@ -1,8 +1,9 @@
 //! The InfluxDB line protocol beside a server.
 
 use crate::commands::serve::copies::stream_options;
+use crate::commands::serve::server::usage;
 use std::sync::Arc;
-use tapedb_access::Authenticator;
+use tapedb_access::Access;
 use tapedb_engine::Database;
 use tapedb_ilp_load::{LineAddresses, LineGateway, LineLoader, LineServer, LoadCounts, LoadOptions};
 use tapedb_server::{Component, Config, LineProtocol, MetricsPage};
@@ -14,12 +15,8 @@ pub struct Lines(LineServer);
 
 impl Lines {
     /// Listens where the configuration names an address; `None`: it names none.
-    pub fn start(
-        config: &Config,
-        db: &Database,
-        logins: Authenticator,
-    ) -> Result<Option<Arc<Self>>, Failure> {
-        let LineProtocol { http, tcp, symbols, missing_symbol, create } = &config.ilp;
+    pub fn start(config: &Config, db: &Database, access: Access) -> Result<Option<Arc<Self>>, Failure> {
+        let LineProtocol { http, tcp, tls, symbols, missing_symbol, create } = &config.ilp;
         if !config.ilp.is_on() {
             return Ok(None);
         }
@@ -30,9 +27,13 @@ impl Lines {
             stream: stream_options(config.durability_min),
             ..LoadOptions::default()
         };
-        let gateway = LineGateway::new(LineLoader::new(db.clone(), options), logins);
+        let gateway = LineGateway::new(
+            LineLoader::new(db.clone(), options).with_audit(access.audit),
+            access.authenticator,
+        );
+        let tls = if *tls { config.tls_config().map_err(usage)? } else { None };
         let addresses = LineAddresses { http: http.address(), tcp: tcp.address() };
-        let server = LineServer::start(gateway, addresses).map_err(|error| {
+        let server = LineServer::start(gateway, addresses, tls).map_err(|error| {
             Failure::new(format!("cannot listen for the line protocol on {http} and {tcp}: {error}"))
         })?;
         Ok(Some(Arc::new(Self(server))))

@@ -136,6 +136,10 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_ILP_TCP")]
     ilp_tcp: Option<Endpoint>,
 
+    /// Encrypt --ilp and --ilp-tcp with the certificate.
+    #[arg(long, env = "TAPEDB_SERVER_ILP_TLS")]
+    ilp_tls: bool,
+
     /// Name of the tag that has the symbol; may be given several times, the most important first.
     #[arg(long, value_name = "TAG", env = "TAPEDB_SERVER_ILP_SYMBOL", value_delimiter = ',')]
     ilp_symbol: Vec<String>,
@@ -291,7 +295,7 @@ impl Serving {
         let flight_address = None;
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
-        let lines = Lines::start(config, server.database(), server.authenticator())?;
+        let lines = Lines::start(config, server.database(), server.access())?;
         if let Some(lines) = &lines {
             server.add_component(lines.clone());
         }
@@ -447,6 +451,7 @@ impl Args {
         }
         config.ilp.http = self.ilp.unwrap_or(config.ilp.http);
         config.ilp.tcp = self.ilp_tcp.unwrap_or(config.ilp.tcp);
+        config.ilp.tls |= self.ilp_tls;
         if !self.ilp_symbol.is_empty() {
             config.ilp.symbols.clone_from(&self.ilp_symbol);
         }
@@ -474,7 +479,7 @@ fn queries(config: &Config, db: &Database) -> Result<Arc<tapedb_query::QueryServ
     service.map(Arc::new).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn usage(error: tapedb_server::ConfigError) -> Failure {
+pub(super) fn usage(error: tapedb_server::ConfigError) -> Failure {
     Failure::usage(error.to_string())
 }
 
@@ -505,10 +510,12 @@ fn print_addresses(config: &Config, ready: &Ready, ui: &Ui) -> Result<(), Failur
         text.push_str(&format!("  {scheme}://{address}/{console}, /health, /status and /metrics\n"));
     }
     if let Some(address) = ilp {
-        text.push_str(&format!("  http://{address}/write and /api/v2/write, for the line protocol\n"));
+        let scheme = if config.ilp.tls { "https" } else { "http" };
+        text.push_str(&format!("  {scheme}://{address}/write and /api/v2/write, for the line protocol\n"));
     }
     if let Some(address) = ilp_tcp {
-        text.push_str(&format!("  {address}, for the line protocol over TCP\n"));
+        let encrypted = if config.ilp.tls { " with TLS" } else { "" };
+        text.push_str(&format!("  {address}, for the line protocol over TCP{encrypted}\n"));
     }
     if let Some(address) = postgres {
         text.push_str(&format!("  postgresql://{address}/tapedb\n"));

@@ -9,7 +9,7 @@ use crate::retries::{Key, Known};
 use crc_fast::{CrcAlgorithm, checksum};
 use std::hash::{BuildHasher, RandomState};
 
-/// So many requests with the same bytes are told apart by occurrences that are counted.
+/// Occurrences that are counted.
 const COUNTED_MAX: u64 = 256;
 
 /// How much of a request the streams have.

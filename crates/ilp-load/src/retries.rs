@@ -49,7 +49,7 @@ struct Entry {
     stored: Option<Instant>,
     /// Checksum of its bytes.
     checksum: u64,
-    /// The streams that have it, as [`Retries::begin`] was told.
+    /// What identifies the streams that have it, as [`Retries::begin`] takes it.
     streams: Vec<i64>,
     occurrence: u64,
     /// Whether its client has received the answer: the same bytes are another request then.

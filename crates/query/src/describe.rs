@@ -10,7 +10,7 @@ use crate::snapshot::{MayRead, Snapshot};
 use crate::table::Table;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use std::collections::BTreeMap;
 use tapedb_engine::QueryUser;
 
@@ -53,6 +53,9 @@ impl QueryService {
             // What a limit is, needs no statement.
             parameters.entry(name).or_default().get_or_insert(DataType::Int64);
         }
+        for (name, ty) in implied(&planned.plan)? {
+            parameters.entry(name).or_default().get_or_insert(ty);
+        }
         let parameters = parameters.into_iter();
         let parameters =
             parameters.map(|(name, ty)| (name.trim_start_matches('$').to_string(), ty)).collect();
@@ -82,6 +85,36 @@ impl QueryService {
         }
         Ok(found)
     }
+}
+
+/// The types of arrays of which something is an item, `x = ANY($1)`, and of what is cast, `$1::numeric[]`.
+fn implied(plan: &LogicalPlan) -> Result<Vec<(String, DataType)>, Error> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        let inputs = node.inputs();
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::Cast(cast) = part
+                    && let Expr::Placeholder(placeholder) = &*cast.expr
+                {
+                    found.push((placeholder.id.clone(), part.get_type(plan.schema())?));
+                } else if let Expr::ScalarFunction(call) = part
+                    && call.name() == "array_has"
+                    && let [Expr::Placeholder(placeholder), item] = call.args.as_slice()
+                    && let Some(ty) = inputs.iter().find_map(|input| item.get_type(input.schema()).ok())
+                {
+                    let ty = match ty {
+                        DataType::Dictionary(_, value) => *value,
+                        ty => ty,
+                    };
+                    found.push((placeholder.id.clone(), DataType::new_list(ty, true)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
 }
 
 /// The parameters of `LIMIT` and `OFFSET`.

@@ -4,6 +4,7 @@
 //! Always true: a client without a user gets nothing run; a message is never longer than its limit; one connection runs one query at a
 //! time, and stops it when the client is gone, cancels, or the server stops.
 
+mod array;
 mod backend;
 mod catalog;
 mod cells;

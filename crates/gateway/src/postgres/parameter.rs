@@ -1,5 +1,6 @@
 //! Values of parameters, in PostgreSQL's texts and bytes.
 
+use crate::postgres::array;
 use crate::postgres::failure::Failure;
 use crate::postgres::numeric;
 use crate::postgres::times::{DAYS_TO_2000, MICROS_TO_2000};
@@ -10,11 +11,16 @@ use tapedb_query::arrow::datatypes::TimeUnit;
 
 /// The type of a parameter without one: `oid` is what the client states, `inferred` what the query does.
 pub(crate) fn oid_of(oid: u32, inferred: Option<&DataType>) -> u32 {
-    match (oid, inferred) {
-        (0 | 705, Some(inferred)) => Type::of_data(inferred).oid(),
-        (0 | 705, None) => Type::Text.oid(),
-        (oid, _) => oid,
+    match inferred {
+        _ if !is_unstated(oid) => oid,
+        Some(inferred) => Type::of_data(inferred).oid(),
+        None => Type::Text.oid(),
     }
+}
+
+/// Whether a client leaves the type of a parameter to the query.
+pub(crate) fn is_unstated(oid: u32) -> bool {
+    matches!(oid, 0 | 705)
 }
 
 /// A value of a type.
@@ -44,8 +50,10 @@ fn null(ty: &Type) -> Option<ScalarValue> {
     ScalarValue::try_from(&data_type(ty)).ok()
 }
 
-fn data_type(ty: &Type) -> DataType {
+/// The type of values of a parameter; of decimals, what they have in common depends on them.
+pub(crate) fn data_type(ty: &Type) -> DataType {
     match ty {
+        Type::Array(item) => DataType::new_list(data_type(item), true),
         Type::Bool => DataType::Boolean,
         Type::Int2 => DataType::Int16,
         Type::Int4 => DataType::Int32,
@@ -61,13 +69,14 @@ fn data_type(ty: &Type) -> DataType {
     }
 }
 
-fn text(ty: &Type, bytes: &[u8]) -> Result<ScalarValue, Failure> {
+pub(crate) fn text(ty: &Type, bytes: &[u8]) -> Result<ScalarValue, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|_| Failure::new("22021", "a parameter is not UTF-8"))?;
     let wrong = || Failure::new("22P02", format!("{text:?} is no value of the type of its parameter"));
     match ty {
-        Type::Text | Type::Name | Type::Char | Type::Json | Type::Array(_) | Type::Interval => {
+        Type::Text | Type::Name | Type::Char | Type::Json | Type::Interval => {
             Ok(ScalarValue::Utf8(Some(text.into())))
         }
+        Type::Array(item) => array::of_text(item, text)?.ok_or_else(wrong),
         Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
             "t" | "true" | "1" | "on" | "yes" | "y" => Ok(ScalarValue::Boolean(Some(true))),
             "f" | "false" | "0" | "off" | "no" | "n" => Ok(ScalarValue::Boolean(Some(false))),
@@ -107,7 +116,7 @@ fn decimal(text: &str) -> Option<ScalarValue> {
     Some(ScalarValue::Decimal128(Some(units), 38, fraction.len() as i8))
 }
 
-fn binary(ty: &Type, bytes: &[u8]) -> Option<ScalarValue> {
+pub(crate) fn binary(ty: &Type, bytes: &[u8]) -> Option<ScalarValue> {
     let integer = || Some(i64::from_be_bytes(bytes.try_into().ok()?));
     let utc = || Some("UTC".into());
     let nanos = |micros: i64| micros.checked_add(MICROS_TO_2000)?.checked_mul(1000);
@@ -144,7 +153,7 @@ fn binary(ty: &Type, bytes: &[u8]) -> Option<ScalarValue> {
             let (days, months) = (i32::from_be_bytes(*days), i32::from_be_bytes(months.try_into().ok()?));
             ScalarValue::new_interval_mdn(months, days, nanos)
         }
-        Type::Array(_) => return None,
+        Type::Array(item) => array::of_bytes(item, bytes)?,
     })
 }
 

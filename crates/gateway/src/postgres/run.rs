@@ -299,10 +299,17 @@ impl Session {
                 return Ok(());
             }
         };
-        for (index, oid) in prepared.types.iter_mut().enumerate() {
-            let inferred = description.parameters.get(&(index + 1).to_string());
-            *oid = parameter::oid_of(*oid, inferred.and_then(Option::as_ref));
-        }
+        prepared.inferred = prepared
+            .types
+            .iter_mut()
+            .enumerate()
+            .map(|(index, oid)| {
+                let inferred = description.parameters.get(&(index + 1).to_string());
+                let inferred = inferred.and_then(Option::as_ref).filter(|_| parameter::is_unstated(*oid));
+                *oid = parameter::oid_of(*oid, inferred);
+                inferred.cloned()
+            })
+            .collect();
         if !matches!(prepared.kind, Kind::CopyOut { .. }) {
             prepared.columns = Some(source::columns(&description.columns));
         }

@@ -1,6 +1,8 @@
 //! A session: messages of a client, one after the other.
 
+use crate::postgres::array;
 use crate::postgres::backend::Backend;
+use crate::postgres::catalog;
 use crate::postgres::copy_in::CopyIn;
 use crate::postgres::failure::Failure;
 use crate::postgres::registry::Entry;
@@ -19,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tapedb_access::{AuthenticatedUser, Permit, UserQuota};
 use tapedb_pg_wire::{self as input, Bind, MESSAGE_BYTES_MAX, Malformed, Message};
+use tapedb_query::arrow::datatypes::DataType;
 
 /// Bytes that wait before they are sent.
 pub(crate) const FLUSH_BYTES: usize = 64 << 10;
@@ -45,6 +48,8 @@ pub(crate) struct Prepared {
     pub kind: Kind,
     /// Types of its parameters.
     pub types: Vec<u32>,
+    /// What the query makes of those that the client has not stated.
+    pub inferred: Vec<Option<DataType>>,
     /// The columns of its rows, where they are known.
     pub columns: Option<Vec<Column>>,
 }
@@ -368,8 +373,13 @@ impl Session {
                 format!("{count} parameters, where at most {} are allowed", u16::MAX),
             ));
         }
-        let mut prepared = Prepared { text: text.into(), kind, types, columns: None };
+        let mut prepared = Prepared { text: text.into(), kind, types, inferred: Vec::new(), columns: None };
         prepared.types.resize(count, 0);
+        if matches!(prepared.kind, Kind::Catalog)
+            && let Some((text, types)) = catalog::plainer(text)
+        {
+            (prepared.text, prepared.types) = (text.into(), types.into());
+        }
         if prepared.types.contains(&0) {
             self.describe(&mut prepared)?;
         }
@@ -415,7 +425,10 @@ impl Session {
             _ => bind.formats[index],
         };
         let values = statement.types.iter().zip(&bind.values).enumerate();
-        let values = values.map(|(index, (oid, value))| parameter::value(*oid, format(index), *value));
+        let values = values.map(|(index, (oid, value))| {
+            let inferred = statement.inferred.get(index).and_then(Option::as_ref);
+            parameter::value(*oid, format(index), *value).map(|value| array::as_inferred(value, inferred))
+        });
         let values = values.collect::<Result<_, _>>()?;
         let portal =
             Portal { statement, values, bytes, results: bind.results.clone(), state: PortalState::New };
@@ -432,9 +445,14 @@ impl Session {
     fn describe_statement(&mut self, name: &str) -> Result<(), Failure> {
         let mut statement = self.statement(name)?;
         if statement.columns.is_none() {
-            let Prepared { text, kind, types, .. } = &*statement;
-            let mut described =
-                Prepared { text: text.clone(), kind: kind.clone(), types: types.clone(), columns: None };
+            let Prepared { text, kind, types, inferred, .. } = &*statement;
+            let mut described = Prepared {
+                text: text.clone(),
+                kind: kind.clone(),
+                types: types.clone(),
+                inferred: inferred.clone(),
+                columns: None,
+            };
             self.describe(&mut described)?;
             statement = Arc::new(described);
             self.statements.insert(name.into(), statement.clone());

@@ -162,8 +162,14 @@ fn is_catalog(tokens: &[(usize, Token<'_>)]) -> bool {
         "inet_server_addr",
         "txid_current",
     ];
-    const NAMES: [&str; 5] =
-        ["current_user", "session_user", "current_role", "current_schema", "information_schema"];
+    const NAMES: [&str; 6] = [
+        "current_catalog",
+        "current_user",
+        "session_user",
+        "current_role",
+        "current_schema",
+        "information_schema",
+    ];
     // What a source of rows follows may be a stream's.
     let mut has_source = false;
     for (index, (_, token)) in tokens.iter().enumerate() {

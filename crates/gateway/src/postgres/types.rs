@@ -120,6 +120,30 @@ impl Type {
             1184 => Self::Timestamptz,
             1186 => Self::Interval,
             1700 => Self::Numeric(None),
+            _ => return Self::item_of(oid).map(|item| Self::Array(Box::new(item))),
+        })
+    }
+
+    /// The type of the items of an array, by the array's number.
+    fn item_of(oid: u32) -> Option<Self> {
+        Some(match oid {
+            1000 => Self::Bool,
+            1001 => Self::Bytea,
+            1002 => Self::Char,
+            1003 => Self::Name,
+            1005 => Self::Int2,
+            1007 => Self::Int4,
+            1009 | 1014 | 1015 => Self::Text,
+            1016 => Self::Int8,
+            1021 => Self::Float4,
+            1022 => Self::Float8,
+            1028 => Self::Oid,
+            1115 => Self::Timestamp,
+            1182 => Self::Date,
+            1183 => Self::Time,
+            1185 => Self::Timestamptz,
+            1187 => Self::Interval,
+            1231 => Self::Numeric(None),
             _ => return None,
         })
     }

@@ -42,6 +42,18 @@ async def main():
         pass
     assert await connection.fetchval("SELECT 1") == 1
     assert len(await connection.fetch("SELECT size FROM ticks LIMIT $1 OFFSET $2", 5, 3)) == 5
+    for text, values, expected in [
+        ("symbol = ANY($1)", ["AAPL", "IBM", None, 'q",\\'], "symbol IN ('AAPL', 'IBM')"),
+        ("size = ANY($1)", [1, 3], "size IN (1, 3)"),
+        ("price = ANY($1)", [100.5, 100.75], "price IN (100.5, 100.75)"),
+        ("id = ANY($1)", [decimal.Decimal(2**64 - 1), decimal.Decimal("1")], "id IN (18446744073709551615, 1)"),
+        ("time = ANY($1)", [start + datetime.timedelta(milliseconds=5)], "false"),
+        ("symbol <> ALL($1)", ["AAPL", "IBM"], "symbol NOT IN ('AAPL', 'IBM')"),
+    ]:
+        found = await connection.fetchval(f"SELECT count(*) FROM ticks WHERE {text}", values)
+        assert found == await connection.fetchval(f"SELECT count(*) FROM ticks WHERE {expected}"), (text, found)
+    assert await connection.fetchval("SELECT count(*) FROM ticks WHERE symbol = ANY($1)", []) == 0
+    assert (await connection.fetchrow("SELECT list FROM kinds ORDER BY sequence LIMIT 1"))["list"] == [1, 2]
     records = [(start, "ASYNC", 2.5, number, None, decimal.Decimal(number)) for number in range(100)]
     columns = ["time", "symbol", "price", "size", "side", "id"]
     tag = await connection.copy_records_to_table("ticks", records=records, columns=columns)

@@ -26,6 +26,9 @@ with psycopg.connect(DSN) as connection:
             ("SELECT count(*) FROM ticks WHERE time < %s", (START + datetime.timedelta(milliseconds=10),), 10),
             ("SELECT count(*) FROM ticks WHERE price = %b", (100.5,), 200),
             ("SELECT count(*) FROM ticks WHERE price = %s", (decimal.Decimal("100.50"),), 200),
+            ("SELECT count(*) FROM ticks WHERE symbol = ANY(%s) AND size = %s", (["AAPL", "a,b"], 3), 1428),
+            ("SELECT count(*) FROM ticks WHERE size = ANY(%s)", ([1, 70000],), 2857),
+            ("SELECT count(*) FROM ticks WHERE price = ANY(%s)", ([100.5],), 200),
             ("SELECT count(*) FROM ticks WHERE side IS NULL AND %s", (True,), 6666),
         ]:
             found = cursor.execute(query, values).fetchone()[0]

@@ -1,9 +1,13 @@
 //! Real clients. Those that are not on the machine are skipped, and listed.
 
 use crate::fixture::{Gateway, ROWS, Setup};
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tapedb_skipped::skipped;
+
+const PGJDBC: &str = "42.7.8";
+const MAVEN_DEPENDENCY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
 
 /// What psql prints for a command, without lines and headers.
 fn psql(gateway: &Gateway, user: &str, password: &str, mode: &str, command: &str) -> Option<String> {
@@ -102,6 +106,38 @@ fn asyncpg_reads() {
 #[test]
 fn adbc_reads_through_copy() {
     python(&Gateway::start(), "with_adbc.py");
+}
+
+/// The driver's archive, which Maven fetches below the target directory.
+fn pgjdbc() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pgjdbc");
+    let archive = folder.join(format!("postgresql-{PGJDBC}.jar"));
+    if !archive.exists() {
+        let mut maven = Command::new("mvn");
+        maven.args(["--batch-mode", "--quiet", MAVEN_DEPENDENCY]);
+        maven.arg(format!("-Dartifact=org.postgresql:postgresql:{PGJDBC}"));
+        maven.arg(format!("-DoutputDirectory={}", folder.display())).stdin(Stdio::null());
+        let is_there = maven.output().is_ok_and(|output| output.status.success());
+        if !is_there || !archive.exists() {
+            return None;
+        }
+    }
+    Some(archive)
+}
+
+#[test]
+fn pgjdbc_reads_asks_for_metadata_and_copies() {
+    let Some(archive) = pgjdbc() else {
+        skipped("Maven cannot fetch PostgreSQL's JDBC driver, or is not there");
+        return;
+    };
+    let gateway = Gateway::start();
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(archive).arg(format!("{}/tests/clients/WithPgjdbc.java", env!("CARGO_MANIFEST_DIR")));
+    java.env("GATEWAY_PORT", gateway.address().port().to_string());
+    let output = java.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{errors}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The InfluxDB line protocol beside a server.
 
 use crate::commands::serve::copies::stream_options;
-use crate::commands::serve::server::usage;
 use std::sync::Arc;
 use tapedb_access::Access;
 use tapedb_engine::Database;
@@ -31,7 +30,8 @@ impl Lines {
             LineLoader::new(db.clone(), options).with_audit(access.audit),
             access.authenticator,
         );
-        let tls = if *tls { config.tls_config().map_err(usage)? } else { None };
+        let tls =
+            if *tls { config.tls_config().map_err(|error| Failure::usage(error.to_string()))? } else { None };
         let addresses = LineAddresses { http: http.address(), tcp: tcp.address() };
         let server = LineServer::start(gateway, addresses, tls).map_err(|error| {
             Failure::new(format!("cannot listen for the line protocol on {http} and {tcp}: {error}"))

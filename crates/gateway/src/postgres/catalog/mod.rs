@@ -3,11 +3,13 @@
 
 mod asked;
 mod functions;
+mod known;
 mod names;
 mod rewrite;
 mod tables;
 
 pub(crate) use crate::postgres::catalog::asked::Asked;
+pub(crate) use crate::postgres::catalog::known::plainer;
 
 use crate::postgres::catalog::asked::DATABASE;
 use crate::postgres::failure::Failure;

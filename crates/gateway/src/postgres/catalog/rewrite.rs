@@ -1,5 +1,6 @@
 //! Queries of the catalogue as clients send them, changed into what DataFusion runs.
 
+use crate::postgres::catalog::known;
 use crate::postgres::catalog::names::Names;
 use crate::postgres::catalog::tables::{is_always_empty, type_number};
 use crate::postgres::failure::Failure;
@@ -10,6 +11,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, Join, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SetExpr, Statement as Ast, TableFactor, UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -109,6 +112,13 @@ impl VisitorMut for Rewrite<'_> {
         {
             name.0.remove(0);
         }
+        if let TableFactor::Derived { subquery, .. } = factor
+            && let Some(plainer) = known::plainer_subquery(&subquery.to_string())
+            && let Ok(mut parsed) = Parser::parse_sql(&PostgreSqlDialect {}, plainer)
+            && let Some(Ast::Query(query)) = parsed.pop()
+        {
+            *subquery = query;
+        }
         ControlFlow::Continue(())
     }
 
@@ -142,7 +152,9 @@ impl VisitorMut for Rewrite<'_> {
                     let last = function.name.0.pop();
                     function.name.0 = last.into_iter().collect();
                 }
-                None
+                // A function without parentheses.
+                let is_catalog = last(&function.name).eq_ignore_ascii_case("current_catalog");
+                is_catalog.then(|| call("current_database", []))
             }
             Expr::Collate { expr, .. } => Some((**expr).clone()),
             // Functions are names here, not numbers.

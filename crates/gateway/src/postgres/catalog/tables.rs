@@ -205,6 +205,14 @@ pub(crate) fn is_always_empty(name: &str) -> bool {
     PG.iter().any(|(known, _)| *known == name) && !FILLED.contains(&name)
 }
 
+/// What drivers ask of the server's settings, beside those of a session.
+const FIXED: [(&str, &str); 4] = [
+    ("max_index_keys", "32"),
+    ("max_identifier_length", "63"),
+    ("block_size", "8192"),
+    ("max_function_args", "100"),
+];
+
 /// Makes the tables known.
 pub(crate) fn register(context: &SessionContext, asked: &Asked<'_>, names: &Names) -> Result<()> {
     let catalog = MemoryCatalogProvider::new();
@@ -397,6 +405,7 @@ fn rows(table: &str, asked: &Asked<'_>, names: &Names) -> Vec<Vec<V>> {
         "pg_settings" => asked
             .settings
             .all()
+            .chain(FIXED)
             .map(|(name, value)| {
                 vec![
                     t(name),

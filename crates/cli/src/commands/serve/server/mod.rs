@@ -479,7 +479,7 @@ fn queries(config: &Config, db: &Database) -> Result<Arc<tapedb_query::QueryServ
     service.map(Arc::new).map_err(|error| Failure::new(error.to_string()))
 }
 
-pub(super) fn usage(error: tapedb_server::ConfigError) -> Failure {
+fn usage(error: tapedb_server::ConfigError) -> Failure {
     Failure::usage(error.to_string())
 }
 

@@ -171,6 +171,11 @@ impl Connection {
         answer
     }
 
+    /// Whether the server accepts watches of some messages.
+    pub fn watches_some(&self) -> bool {
+        locked(&self.channels).session.watches_some()
+    }
+
     /// Whether the server runs queries, if it was asked.
     pub fn has_queries(&self) -> Option<bool> {
         self.has_queries.get().copied()

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tapedb_engine::{
     CachedStream, Command, Description, Error, Loading, Outcome, Query, QueryRows, Replacement, Replacing,
-    StorageFile, Upstream, Watcher, Watching,
+    StorageFile, Upstream, Wanted, Watcher, Watching,
 };
 use tapedb_wire::ToServer;
 
@@ -85,7 +85,18 @@ impl Upstream for RemoteDatabase {
         from: &[u64],
         sink: Weak<dyn Watcher>,
     ) -> Result<Box<dyn Watching>, Error> {
-        Ok(Box::new(RemoteWatch::begin(self.any(), stream_id, from, sink)?))
+        Ok(Box::new(RemoteWatch::begin(self.any(), stream_id, from, None, sink)?))
+    }
+
+    fn watch_some(
+        &self,
+        stream_id: u64,
+        from: &[u64],
+        wanted: &Wanted,
+        sink: Weak<dyn Watcher>,
+    ) -> Result<Option<Box<dyn Watching>>, Error> {
+        let watch = RemoteWatch::begin(self.any(), stream_id, from, Some(wanted.clone()), sink)?;
+        Ok(Some(Box::new(watch)))
     }
 
     fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error> {

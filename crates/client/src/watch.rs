@@ -5,10 +5,11 @@ use crate::notifier::{Notifier, locked};
 use crate::receiver::Receiver;
 use crate::reconnector::{Reconnector, Resumable};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tapedb_codec::batch::BatchHeader;
-use tapedb_engine::{Error, Grown, NotFound, Stale, WINDOW_BYTES, Watcher, Watching};
+use tapedb_engine::{Error, Grown, NotFound, Picked, Stale, WINDOW_BYTES, Wanted, Watcher, Watching};
 use tapedb_wire::{ToClient, ToServer, WireError};
 
 /// A watch, until it is dropped.
@@ -23,6 +24,8 @@ pub(crate) struct RemoteWatch {
 /// that is larger than the remaining credit.
 struct Watch {
     stream_id: u64,
+    /// The messages that are wanted; `None`: all.
+    wanted: Option<Wanted>,
     sink: Weak<dyn Watcher>,
     state: Mutex<State>,
     begun: Notifier,
@@ -63,6 +66,7 @@ impl RemoteWatch {
         reconnector: Arc<Reconnector>,
         stream_id: u64,
         from: &[u64],
+        wanted: Option<Wanted>,
         sink: Weak<dyn Watcher>,
     ) -> Result<Self, Error> {
         let state = State {
@@ -77,6 +81,7 @@ impl RemoteWatch {
         };
         let watch = Arc::new(Watch {
             stream_id,
+            wanted,
             sink,
             state: Mutex::new(state),
             begun: Notifier::default(),
@@ -187,11 +192,16 @@ impl Watch {
     /// Records received batches; returns `false` if they are not valid.
     fn note(&self, space: u32, first_sequence: u64, batches: &[u8]) -> bool {
         let Some(next_sequence) = end_of(batches) else { return false };
+        self.note_range(space, first_sequence..next_sequence, batches.len())
+    }
+
+    /// Records a push of a range of sequence numbers; returns `false` if it is not valid.
+    fn note_range(&self, space: u32, sequences: Range<u64>, bytes: usize) -> bool {
         let state = &mut *locked(&self.state);
         let Some(from) = state.from.get_mut(space as usize) else { return false };
-        *from = (*from).max(next_sequence);
-        state.note_push(space as usize, next_sequence, batches.len() as u64);
-        first_sequence < next_sequence
+        *from = (*from).max(sequences.end);
+        state.note_push(space as usize, sequences.end, bytes as u64);
+        sequences.start < sequences.end
     }
 
     /// The server continues with a later message.
@@ -233,12 +243,10 @@ impl Watch {
         };
         match message {
             ToClient::Watching { from } => {
-                let skipped = from
-                    .into_iter()
-                    .enumerate()
-                    .fold(false, |skipped, (space, from)| self.skip_to(space, from) || skipped);
-                if skipped {
-                    sink.changed();
+                for (space, from) in from.into_iter().enumerate() {
+                    if self.skip_to(space, from) {
+                        sink.skipped(space as u32, from);
+                    }
                 }
                 self.begin(Ok(()));
             }
@@ -250,11 +258,21 @@ impl Watch {
                 sink.grown(space, Grown { file, offset, first_sequence }, batches.0);
                 self.return_credit();
             }
+            ToClient::Picked { space, first_sequence, next_sequence, rows } => {
+                if self.wanted.is_none()
+                    || !self.note_range(space, first_sequence..next_sequence, rows.0.len())
+                {
+                    let what = "it was not asked for, has no range, or the space is not watched";
+                    return Err(WireError::Invalid { kind: 86, offset: 0, what });
+                }
+                sink.picked(space, Picked { first_sequence, next_sequence }, rows.0);
+                self.return_credit();
+            }
             ToClient::Symbols { from, names } => sink.symbols(from, &names),
             ToClient::Changed {} => sink.changed(),
             ToClient::Skipped { space, next_sequence } => {
                 self.skip_to(space as usize, next_sequence);
-                sink.changed();
+                sink.skipped(space, next_sequence);
             }
             ToClient::Gone { renamed } => {
                 locked(&self.state).is_over = true;
@@ -270,7 +288,7 @@ impl Watch {
                     Error::Denied { what } if has_begun => sink.denied(what),
                     _ => {
                         locked(&self.state).has_lapsed = has_begun;
-                        sink.changed();
+                        sink.lapsed();
                     }
                 }
                 let is_over = matches!(
@@ -291,6 +309,7 @@ impl Watch {
 
 impl Resumable for Watch {
     fn resume(self: Arc<Self>, connection: &Arc<Connection>) {
+        let restart = self.sink.upgrade().and_then(|sink| sink.restart());
         let (from, is_first) = {
             let mut state = locked(&self.state);
             if state.is_over {
@@ -299,10 +318,27 @@ impl Resumable for Watch {
             // Unread pushes need no credit any more: they stay in the engine's window as long as they fit.
             state.unread.iter_mut().for_each(VecDeque::clear);
             (state.owed, state.connection) = (0, None);
+            if let Some(from) = restart {
+                state.from = from;
+            }
             (state.from.clone(), state.begun.is_none())
         };
-        let watch =
-            ToServer::Watch { stream_id: self.stream_id, credit: WINDOW_BYTES as u64, lag_max: 0, from };
+        let (stream_id, credit, lag_max) = (self.stream_id, WINDOW_BYTES as u64, 0);
+        let watch = match &self.wanted {
+            // A server that does not pick pushes everything.
+            Some(Wanted { symbols, schema_version, types }) if connection.watches_some() => {
+                ToServer::WatchSome {
+                    stream_id,
+                    credit,
+                    lag_max,
+                    from,
+                    symbols: symbols.as_ref().map(|names| names.iter().map(String::as_str).collect()),
+                    schema_version: *schema_version,
+                    types: types.clone(),
+                }
+            }
+            _ => ToServer::Watch { stream_id, credit, lag_max, from },
+        };
         if let Ok(channel) = connection.open_channel(&watch, self.clone()) {
             let mut state = locked(&self.state);
             state.connection = Some((Arc::downgrade(connection), channel));

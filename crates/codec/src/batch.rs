@@ -25,6 +25,7 @@ mod builder;
 mod columns;
 mod error;
 mod header;
+mod picked;
 mod rows;
 
 pub use alike::Alike;
@@ -37,6 +38,7 @@ pub use error::BatchError;
 pub use header::{
     BatchHeader, assign_mark, assign_producer, assign_sequence, check, check_stored, verify_payload,
 };
+pub use picked::{PickedBuilder, PickedRows};
 pub use rows::{Row, Rows};
 
 /// Bytes of a batch header.

@@ -57,6 +57,7 @@ pub use stream::census::Census;
 pub use stream::events::Ordered;
 pub use stream::observe::{Observer, Observing};
 pub use stream::order::WriteOrder;
+pub use stream::pick::{GroupId, Picker, Wanted};
 pub use stream::recovery::StreamRecovery;
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::stats::StreamStats;
@@ -64,7 +65,7 @@ pub use tapedb_codec::batch::{FieldValues, InputColumn, Misfit, Validity};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{
-    CachedSpace, CachedStream, Command, Description, Grown, Loading, LogDescription, Outcome, Query,
+    CachedSpace, CachedStream, Command, Description, Grown, Loading, LogDescription, Outcome, Picked, Query,
     QueryEngine, QueryRows, QueryStep, QueryUser, Replacement, Replacing, SpaceDescription, Target, Upstream,
     WINDOW_BYTES, Watcher, Watching,
 };

@@ -20,13 +20,14 @@ pub(crate) mod seal_queue;
 use crate::error::Error;
 use crate::files::sync_dir;
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
+use crate::space::deletion::Deletion;
 use crate::space::manifest::Owner;
 use crate::space::quarantine::quarantine_damaged;
 use crate::space::reader::{Changes, SpaceReader, read_catalog};
 use crate::space::refused::Refused;
 use crate::space::seal_queue::SealQueue;
 use crate::stream::observe::Observers;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -231,7 +232,13 @@ impl Space {
         let new = Arc::new(new);
         self.set_catalog(new.clone());
         self.remove_replaced(&old, &new);
-        self.observers.changed();
+        // Deletions that were carried out are dropped; a new one is known to readers before.
+        let is_known =
+            |deletion: &Arc<Deletion>| old.deletions.iter().any(|known| Arc::ptr_eq(known, deletion));
+        match new.deletions.iter().all(is_known) {
+            true => self.observers.sealed(),
+            false => self.observers.changed(),
+        }
         Ok(true)
     }
 
@@ -249,7 +256,7 @@ impl Space {
     /// Removes the files of parts that are in the old catalog alone. Readers have them open; what cannot be removed now
     /// is removed when the stream is opened next.
     fn remove_replaced(&self, old: &Catalog, new: &Catalog) {
-        let kept: Vec<u64> = new.contents().map(|content| content.number).collect();
+        let kept: HashSet<u64> = new.contents().map(|content| content.number).collect();
         for part in &old.parts {
             if let (Some(content), Some(path)) = (&part.content, part.path(&self.directory))
                 && !kept.contains(&content.number)
@@ -275,7 +282,7 @@ fn end_deletions(
 
 /// Removes files that an earlier writer did not complete, and files that it had replaced.
 fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
-    let kept: Vec<PathBuf> = catalog.parts.iter().filter_map(|part| part.path(directory)).collect();
+    let kept: HashSet<PathBuf> = catalog.parts.iter().filter_map(|part| part.path(directory)).collect();
     for name in storage.list(directory).map_err(Error::io("list", directory))? {
         let path = directory.join(&name);
         let is_draft = name.ends_with(&format!(".{SEGMENT_EXTENSION}.{DRAFT_EXTENSION}"));

@@ -11,6 +11,8 @@ pub(crate) mod observe;
 pub(crate) mod open;
 pub(crate) mod order;
 pub(crate) mod origin;
+pub(crate) mod pick;
+pub(crate) mod picked;
 pub(crate) mod presence;
 pub(crate) mod reader;
 pub(crate) mod recovery;

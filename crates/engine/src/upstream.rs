@@ -17,6 +17,7 @@ pub(crate) mod rewrites;
 pub(crate) mod storage;
 
 use crate::error::Error;
+use crate::stream::pick::Wanted;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -84,6 +85,22 @@ pub trait Upstream: Send + Sync + Debug {
         from: &[u64],
         sink: Weak<dyn Watcher>,
     ) -> Result<Box<dyn Watching>, Error>;
+
+    /// [`Upstream::watch`] of some of the messages: the others are left out, if the upstream can do so. [`Watcher::picked`] gets
+    /// them, with what lies between them. `None`: the upstream cannot, and everything has to be watched.
+    ///
+    /// # Errors
+    /// As [`Upstream::watch`].
+    fn watch_some(
+        &self,
+        stream_id: u64,
+        from: &[u64],
+        wanted: &Wanted,
+        sink: Weak<dyn Watcher>,
+    ) -> Result<Option<Box<dyn Watching>>, Error> {
+        let _ = (stream_id, from, wanted, sink);
+        Ok(None)
+    }
 
     /// Ids of symbols; new symbols get one: answered by [`Stream::symbol_ids`](crate::Stream::symbol_ids). As many ids as
     /// names.
@@ -198,6 +215,25 @@ pub struct LogDescription {
 pub trait Watcher: Send + Sync {
     /// Batches that have been appended, whole, and where they are. In each space they are in order.
     fn grown(&self, space: u32, at: Grown, bytes: &[u8]);
+    /// Rows that were picked for a watch of some messages ([`Upstream::watch_some`]): all that it wants in a range. In each space they
+    /// are in order.
+    fn picked(&self, space: u32, picked: Picked, rows: &[u8]) {
+        let _ = (space, picked, rows);
+        self.changed();
+    }
+    /// A watch continues with a later message: those between are in files, or were dropped.
+    fn skipped(&self, space: u32, next_sequence: u64) {
+        let _ = (space, next_sequence);
+        self.changed();
+    }
+    /// The upstream has ended the watch, but the stream exists: it begins again after the next [`Watching::consumed`].
+    fn lapsed(&self) {
+        self.changed();
+    }
+    /// The watch begins again: where, for each space. What was pushed and not read is pushed again. `None`: after the last push.
+    fn restart(&self) -> Option<Vec<u64>> {
+        None
+    }
     /// Symbols that are new; `from`: id of the first one.
     fn symbols(&self, from: u32, names: &[&str]);
     /// The manifest of a space or the definition has changed, or batches have been left out: the stream must be described
@@ -211,6 +247,15 @@ pub trait Watcher: Send + Sync {
     fn interrupted(&self);
     /// The connection is restored.
     fn resumed(&self);
+}
+
+/// The range that rows were picked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Picked {
+    /// Sequence number of the first message that may be among them: where the push before has ended.
+    pub first_sequence: u64,
+    /// Sequence number after the last such message.
+    pub next_sequence: u64,
 }
 
 /// The position of pushed batches.

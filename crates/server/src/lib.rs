@@ -8,6 +8,7 @@ mod config;
 mod connection;
 mod convert;
 mod face;
+mod fanout;
 mod handle;
 mod handshakes;
 mod histogram;

@@ -24,7 +24,7 @@ use tapedb_access::{Identity, May, Permit, UserQuota, redacted};
 use tapedb_codes::{command, outcome};
 use tapedb_engine::{
     Command, ConnectionError, Durability, Error, Invalid, NotFound, Outcome, Query, Replacement, Stale,
-    StorageFile, Stream, StreamOptions, Target,
+    StorageFile, Stream, StreamOptions, Target, Wanted,
 };
 use tapedb_wire::{
     FRAME_HEADER_BYTES, Frame, Limits, Rest, ServerSession, ToClient, ToServer, WireError, frame_header,
@@ -250,7 +250,12 @@ impl Session {
             ToServer::Command { command } => self.command(channel, command::from_coded(&command)?)?,
             ToServer::Stage { rewrite, number, batch } => self.stage(channel, rewrite, number, batch.0)?,
             ToServer::Watch { stream_id, credit, lag_max, from } => {
-                self.watch(channel, stream_id, credit, lag_max, from)?;
+                self.watch(channel, stream_id, (credit, lag_max), from, None)?;
+            }
+            ToServer::WatchSome { stream_id, credit, lag_max, from, symbols, schema_version, types } => {
+                let symbols = symbols.map(|names| names.into_iter().map(String::from).collect());
+                let wanted = Wanted { symbols, schema_version, types };
+                self.watch(channel, stream_id, (credit, lag_max), from, Some(wanted))?;
             }
             ToServer::Query { credit, ms_max, rows_max, decimals, text, parameters } => {
                 let query = Query {
@@ -363,9 +368,9 @@ impl Session {
         &mut self,
         channel: u32,
         stream_id: u64,
-        credit: u64,
-        lag_max: u64,
+        (credit, lag_max): (u64, u64),
         from: Vec<u64>,
+        wanted: Option<Wanted>,
     ) -> RequestResult {
         let stream = self.stream(stream_id, May::Read)?;
         let spaces = stream.spaces();
@@ -391,6 +396,7 @@ impl Session {
             credit: self.wire.open_watch(channel, credit),
             lag_bytes_max,
             from: from.clone(),
+            wanted,
             symbols: symbols.unwrap_or_else(|| stream.symbol_count()),
             permit,
             stream,

@@ -2,6 +2,7 @@
 
 use crate::component::Component;
 use crate::config::Config;
+use crate::fanout::Fanouts;
 use crate::handle::ConnectionHandle;
 use crate::handshakes::Handshakes;
 use crate::log_limit::{FailureKind, LogLimit};
@@ -36,6 +37,8 @@ pub(crate) struct ServerState {
     /// Random at each start: files and watches of another epoch do not exist any more.
     pub epoch: u64,
     pub producers: ProducerIds,
+    /// The fan-out of streams to watches.
+    pub fanouts: Fanouts,
     /// Permits for unauthenticated connections.
     pub handshakes: Arc<Handshakes>,
     /// Connections whose threads poll, and their limit.
@@ -103,6 +106,7 @@ impl ServerState {
             logins,
             quotas: Arc::default(),
             epoch,
+            fanouts: Fanouts::default(),
             handshakes: Arc::default(),
             spinners: Spinners::new(),
             stopping: AtomicBool::new(false),

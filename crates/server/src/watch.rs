@@ -1,28 +1,34 @@
-//! Watches: appends to a stream are pushed to one client, by the appending thread while the client keeps up, and from
-//! log files by the connection's thread when it does not.
+//! Watches: appends to a stream are pushed to one client, by the appending thread or by a [fan-out](crate::fanout) thread while the
+//! client keeps up, and from log files by the connection's thread when it does not.
 //!
 //! Always true, for each space: batches are pushed in order and without gaps, each once; `next` is the sequence number
-//! after the last pushed (or skipped, which the client is notified of) message. While a space is `live`, only appending
-//! threads push, under the lock; otherwise only the connection's thread does, which reads without the lock. Nothing is
-//! pushed without credit or into a full send buffer: then the space is behind, and delays no other client.
+//! after the last pushed (or skipped, which the client is notified of) message. Of a watch of some messages it is the one that
+//! follows what was looked at; `told` is the one that the client has. While a space is `Direct` only appending threads push, while it
+//! is `Shared` only a fan-out thread, both under the lock; otherwise only the connection's thread does, which reads without the lock.
+//! Nothing is pushed without credit or into a full send buffer: then the space is behind, and delays no other client.
 
 use crate::coalesce;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
+use crate::fanout::Fanout;
 use crate::handle::{ConnectionHandle, LiveCursor};
 use crate::state::ServerState;
 use crate::traffic::{Direction, TrafficCounter};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 use tapedb_access::{May, Permit, User, UserQuota};
+use tapedb_codec::batch::{BatchHeader, PickedRows};
 use tapedb_engine::{
-    ConnectionError, Durability, Error, LogError, Observer, Observing, Span, Stale, Stream, TailPosition,
+    ConnectionError, Durability, Error, LogError, Picker, Span, Stale, Stream, TailPosition, Wanted,
 };
 use tapedb_wire::{Credit, FRAME_HEADER_BYTES, Rest, ToClient, frame_header};
 
 /// Bytes read from the log at once for a watch that is behind.
 const READ_BYTES: usize = 256 << 10;
+/// A watch of some messages is sent where it is after so many, though none of them was picked.
+const PROGRESS_MESSAGES: u64 = 1 << 20;
 /// Reads in a row for one watch, so that other watches of the connection make progress.
 const READS_MAX: usize = 8;
 
@@ -39,6 +45,10 @@ pub(crate) struct Watch {
     /// It ends when it is more than this many bytes behind; 0: never.
     lag_bytes_max: u64,
     state: Mutex<State>,
+    /// The messages that are wanted; `None`: all.
+    wanted: Option<Wanted>,
+    /// The number of the fan-out thread, once one has served it.
+    shard: OnceLock<usize>,
     /// Counts pushes, under the lock of `state`.
     counter: TrafficCounter,
     /// Whether there is work for the connection's thread.
@@ -56,17 +66,34 @@ struct State {
     gone: Option<Option<String>>,
     /// Nothing more may be pushed.
     ended: bool,
+    /// Picks messages where the appending thread serves the watch.
+    picker: Option<Box<Picker>>,
 }
 
 /// The progress of a watch in one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SpaceProgress {
     next: u64,
-    live: bool,
+    /// The sequence number up to which the client has what it wants.
+    told: u64,
+    served: Served,
     /// Bytes appended since it fell behind, minus those pushed since.
     behind_bytes: u64,
     /// When it fell behind; `None` while it is live, and before it was live for the first time.
     behind_since: Option<Instant>,
+}
+
+/// Which thread serves a space of a watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// The connection's, from files.
+    Behind,
+    /// As `Behind`, until a fan-out thread takes it over: it has everything that was there.
+    Joining,
+    /// The one that appends.
+    Direct,
+    /// A fan-out thread.
+    Shared,
 }
 
 /// The parameters of a new watch.
@@ -80,6 +107,8 @@ pub(crate) struct WatchStart {
     pub lag_bytes_max: u64,
     /// First requested sequence number, for each space.
     pub from: Vec<u64>,
+    /// The messages that are wanted; `None`: all.
+    pub wanted: Option<Wanted>,
     /// How many symbols the client has.
     pub symbols: u32,
     pub permit: Permit,
@@ -88,9 +117,10 @@ pub(crate) struct WatchStart {
 /// A watch, for the connection's thread.
 pub(crate) struct WatchDriver {
     watch: Arc<Watch>,
+    fanout: Arc<Fanout>,
     positions: Vec<TailPosition>,
-    /// Dropped with the driver, outside of all locks: an observer's callback never waits for it.
-    _observing: Observing,
+    /// Picks messages while the watch is behind.
+    picker: Option<Box<Picker>>,
     _permit: Permit,
 }
 
@@ -152,6 +182,28 @@ impl Watch {
         state.spaces[space as usize].next = span.next_sequence();
     }
 
+    /// Pushes what was picked of all before `next`, maybe nothing.
+    fn send_picked(&self, state: &mut State, space: u32, next: u64, rows: &[u8]) {
+        let told = state.spaces[space as usize].told;
+        if told >= next {
+            return;
+        }
+        self.send_changes(state);
+        let head = picked_header(self.channel, [told, next], space, rows.len());
+        coalesce::push(&self.handle, &[&head, rows]);
+        self.quota.rate_limit.count(rows.len() as u64, Instant::now);
+        self.counter.count(rows_in(rows), rows.len());
+        let progress = &mut state.spaces[space as usize];
+        (progress.next, progress.told) = (progress.next.max(next), next);
+    }
+
+    /// Begins to read from files, at `next`.
+    fn is_behind_from(&self, progress: &mut SpaceProgress, next: u64, bytes: usize) {
+        progress.next = progress.next.max(next);
+        (progress.served, progress.behind_bytes) = (Served::Behind, bytes as u64);
+        progress.behind_since = Some(Instant::now());
+    }
+
     /// Sends changes that the next batches depend on: another schema, new symbols.
     fn send_changes(&self, state: &mut State) {
         if state.changed {
@@ -193,20 +245,47 @@ impl LiveCursor for Watch {
     }
 
     fn lag(&self) -> u64 {
-        let nexts: Vec<u64> = self.lock().spaces.iter().map(|progress| progress.next).collect();
+        // What was looked at for a watch of some messages is noted only where it got something.
+        let is_current =
+            |progress: &SpaceProgress| self.wanted.is_some() && progress.served == Served::Shared;
+        let nexts = self
+            .lock()
+            .spaces
+            .iter()
+            .map(|progress| (!is_current(progress)).then_some(progress.next))
+            .collect::<Vec<_>>();
         let end = |space: usize| self.stream.log_begins(space as u32).map_or(0, |(_, end)| end);
-        nexts.iter().enumerate().map(|(space, next)| end(space).saturating_sub(*next)).sum()
+        let lag =
+            |(space, next): (usize, &Option<u64>)| next.map_or(0, |next| end(space).saturating_sub(next));
+        nexts.iter().enumerate().map(lag).sum()
     }
 }
 
-impl Observer for Watch {
-    fn committed(&self, space: u32, span: Span, batch: &[u8]) {
+impl Watch {
+    /// The messages that are wanted; `None`: all.
+    pub fn wanted(&self) -> Option<&Wanted> {
+        self.wanted.as_ref()
+    }
+
+    /// The number of its fan-out thread, which is chosen once.
+    pub fn shard(&self, choose: impl FnOnce() -> usize) -> usize {
+        *self.shard.get_or_init(choose)
+    }
+
+    /// Whether it ends when it is too far behind.
+    pub fn is_limited(&self) -> bool {
+        self.lag_bytes_max > 0
+    }
+
+    /// A batch has been committed, and this thread serves the watch.
+    pub fn committed(&self, space: u32, span: Span, batch: &[u8]) {
         let mut state = self.lock();
-        let Some(progress) = state.spaces.get_mut(space as usize) else { return };
+        let State { spaces, picker, .. } = &mut *state;
+        let Some(progress) = spaces.get_mut(space as usize) else { return };
         if span.next_sequence() <= progress.next {
             return;
         }
-        if !progress.live {
+        if progress.served != Served::Direct {
             progress.behind_bytes += batch.len() as u64;
             // The connection's thread may be waiting for credit that never arrives.
             if self.is_too_slow(*progress) {
@@ -217,28 +296,148 @@ impl Observer for Watch {
         }
         // When several threads append, a later batch may be here first.
         let is_next = span.first_sequence == progress.next;
-        if is_next && self.admits(batch.len()) {
-            self.push(&mut state, space, span, batch);
+        let is_pushed = is_next
+            && match &self.wanted {
+                None => {
+                    self.admits(batch.len()) && {
+                        self.push(&mut state, space, span, batch);
+                        true
+                    }
+                }
+                Some(wanted) => {
+                    let picker = picker.get_or_insert_with(|| picker_of(&self.stream, wanted));
+                    match pick_all(picker, batch) {
+                        Some(rows) if rows.is_empty() => {
+                            progress.next = span.next_sequence();
+                            true
+                        }
+                        Some(rows) => {
+                            self.admits(rows.len()) && {
+                                self.send_picked(&mut state, space, span.next_sequence(), &rows);
+                                true
+                            }
+                        }
+                        // Damaged: its connection's thread skips it.
+                        None => false,
+                    }
+                }
+            };
+        if is_pushed {
             self.server.metrics.pushes_inline.one();
         } else {
-            (progress.live, progress.behind_bytes) = (false, batch.len() as u64);
-            progress.behind_since = Some(Instant::now());
+            let progress = &mut state.spaces[space as usize];
+            self.is_behind_from(progress, 0, batch.len());
             drop(state);
             self.wake();
         }
     }
 
-    fn grown(&self) {
-        self.lock().spaces.iter_mut().for_each(|progress| progress.live = false);
+    /// A fan-out thread takes the watch over in a space, if it has everything before the thread's position, or that has none yet.
+    /// Returns its position.
+    pub fn take_over(&self, space: u32, position: Option<u64>) -> Option<u64> {
+        let mut state = self.lock();
+        let progress =
+            state.spaces.get_mut(space as usize).filter(|progress| progress.served == Served::Joining)?;
+        if position.is_some_and(|position| progress.next < position) {
+            progress.served = Served::Behind;
+            drop(state);
+            self.wake();
+            return None;
+        }
+        (progress.served, progress.behind_bytes) = (Served::Shared, 0);
+        if let Some(since) = progress.behind_since.take() {
+            self.server.metrics.catch_up.record(since.elapsed());
+        }
+        Some(progress.next)
+    }
+
+    /// Pushes batches that a fan-out thread has read. Those that the client has are left out.
+    pub fn push_shared(&self, space: u32, span: Span, batches: &[u8]) {
+        let mut state = self.lock();
+        let Some(progress) = state.spaces.get_mut(space as usize) else { return };
+        if progress.served != Served::Shared {
+            self.note_behind(state, space, span.len);
+            return;
+        }
+        let Some((span, batches)) = from_sequence(span, batches, progress.next) else { return };
+        if self.admits(batches.len()) {
+            self.push(&mut state, space, span, batches);
+            self.server.metrics.pushes_inline.one();
+        } else {
+            self.is_behind_from(progress, 0, batches.len());
+            drop(state);
+            self.wake();
+        }
+    }
+
+    /// Pushes what a fan-out thread has picked of a range.
+    pub fn push_picked(&self, space: u32, sequences: Range<u64>, rows: &[u8]) {
+        let mut state = self.lock();
+        let Some(progress) = state.spaces.get_mut(space as usize) else { return };
+        if progress.served != Served::Shared {
+            return;
+        }
+        if self.admits(rows.len()) {
+            self.send_picked(&mut state, space, sequences.end, rows);
+            self.server.metrics.pushes_inline.one();
+        } else {
+            self.is_behind_from(progress, sequences.start, rows.len());
+            drop(state);
+            self.wake();
+        }
+    }
+
+    /// A fan-out thread continues with a later message than the one that is next.
+    pub fn skip_to(&self, space: u32, from: u64, next: u64) {
+        let mut state = self.lock();
+        let Some(progress) = state.spaces.get_mut(space as usize) else { return };
+        if progress.served == Served::Shared && progress.next < next {
+            self.send_skip(&mut state, space as usize, from, next);
+        }
+    }
+
+    /// A fan-out thread has passed bytes of the log while the watch is behind.
+    pub fn note_lag(&self, space: u32, bytes: u32) {
+        let mut state = self.lock();
+        if state.spaces.get_mut(space as usize).is_some_and(|progress| progress.served == Served::Behind) {
+            self.note_behind(state, space, bytes);
+        }
+    }
+
+    fn note_behind(&self, mut state: MutexGuard<'_, State>, space: u32, bytes: u32) {
+        let progress = &mut state.spaces[space as usize];
+        progress.behind_bytes += u64::from(bytes);
+        let is_too_slow = self.is_too_slow(*progress);
+        drop(state);
+        if is_too_slow {
+            self.wake();
+        }
+    }
+
+    /// From now on the connection's thread serves it, until it has everything.
+    pub fn fall_behind(&self) {
+        self.lock().spaces.iter_mut().for_each(|progress| progress.served = Served::Behind);
         self.wake();
     }
 
-    fn changed(&self) {
+    /// A manifest or the definition has changed.
+    pub fn changed(&self) {
         self.lock().changed = true;
         self.wake();
     }
 
-    fn gone(&self, renamed: Option<&str>) {
+    /// Messages have been sealed, and nothing else has changed. A client that gets some messages does not use the log's files.
+    pub fn sealed(&self, is_shared: bool) {
+        if self.wanted.is_none() {
+            self.changed();
+        } else if !is_shared {
+            // Rewritten messages follow those of the log, and are not in it.
+            self.fall_behind();
+        }
+    }
+
+    /// The stream has been deleted or renamed.
+    pub fn gone(&self, renamed: Option<&str>) {
         self.lock().gone = Some(renamed.map(str::to_string));
         self.wake();
     }
@@ -256,21 +455,31 @@ impl WatchDriver {
             credit,
             lag_bytes_max,
             from,
+            wanted,
             symbols,
             permit,
         } = start;
-        let progress =
-            |next: &u64| SpaceProgress { next: *next, live: false, behind_bytes: 0, behind_since: None };
+        let progress = |next: &u64| SpaceProgress {
+            next: *next,
+            told: *next,
+            served: Served::Behind,
+            behind_bytes: 0,
+            behind_since: None,
+        };
         let state = State {
             spaces: from.iter().map(progress).collect(),
             symbols,
             changed: false,
             gone: None,
             ended: false,
+            picker: None,
         };
         let counter = server.traffic.begin(Direction::Out, stream.name(), &handle.traffic);
+        let fanout = server.fanouts.of(&stream);
         let watch = Arc::new(Watch {
             counter,
+            wanted,
+            shard: OnceLock::new(),
             server,
             handle,
             quota,
@@ -282,12 +491,12 @@ impl WatchDriver {
             state: Mutex::new(state),
             is_due: AtomicBool::new(false),
         });
-        let _observing = watch.stream.observe(watch.clone());
+        fanout.add(&watch);
         let weak: Weak<Watch> = Arc::downgrade(&watch);
         watch.handle.add_watch(weak);
         watch.mark_due();
         let positions = from.iter().map(|next| TailPosition::at(*next)).collect();
-        Self { watch, positions, _observing, _permit: permit }
+        Self { watch, fanout, positions, picker: None, _permit: permit }
     }
 
     /// The watched stream.
@@ -344,13 +553,15 @@ impl WatchDriver {
         let mut state = self.watch.lock();
         state.ended = true;
         state.spaces.clear();
+        drop(state);
+        self.fanout.remove(&self.watch);
     }
 
     /// Pushes a range of the log; `false`: there is none, or no capacity for it.
     fn push_some(&mut self, space: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         let watch = &*self.watch;
         let progress = watch.lock().spaces[space];
-        if progress.live {
+        if progress.served != Served::Behind {
             return Ok(false);
         }
         watch.check_lag(progress)?;
@@ -364,13 +575,31 @@ impl WatchDriver {
         if position.sequence() != progress.next {
             *position = TailPosition::at(progress.next);
         }
-        let (before, bytes_max) = (*position, READ_BYTES.min(watch.credit.left() as usize));
+        // What is picked costs credit, not what is read for it.
+        let credit = if watch.wanted.is_some() { READ_BYTES } else { watch.credit.left() as usize };
+        let (before, bytes_max) = (*position, READ_BYTES.min(credit));
         let span = match watch.stream.read_tail(space as u32, position, bytes_max, buffer) {
             Ok(span) => span,
             Err(error) => return watch.skip(space, position, error),
         };
         if span.count == 0 {
-            return watch.go_live(space);
+            self.picker = None;
+            return self.watch.go_live(space, &self.fanout);
+        }
+        if let Some(wanted) = &watch.wanted {
+            let picker = self.picker.get_or_insert_with(|| picker_of(&watch.stream, wanted));
+            let Some(rows) = pick_all(picker, buffer) else {
+                // The client finds what is damaged, and reports it.
+                let mut state = watch.lock();
+                watch.send_skip(&mut state, space, before.sequence(), span.next_sequence());
+                return Ok(true);
+            };
+            if !rows.is_empty() && !watch.credit.spend(rows.len() as u64, watch.window) {
+                *position = before;
+                return Ok(false);
+            }
+            watch.push_picked_read(space, span, &rows);
+            return Ok(true);
         }
         if !watch.credit.spend(buffer.len() as u64, watch.window) {
             *position = before;
@@ -390,13 +619,30 @@ impl Watch {
         self.server.metrics.pushes_from_files.one();
     }
 
+    fn push_picked_read(&self, space: usize, span: Span, rows: &[u8]) {
+        let mut state = self.lock();
+        let progress = &mut state.spaces[space];
+        progress.next = progress.next.max(span.next_sequence());
+        progress.behind_bytes = progress.behind_bytes.saturating_sub(u64::from(span.len));
+        let (next, is_far) = (progress.next, progress.next - progress.told >= PROGRESS_MESSAGES);
+        if !rows.is_empty() || is_far {
+            self.send_picked(&mut state, space as u32, next, rows);
+        }
+        self.server.metrics.pushes_from_files.one();
+    }
+
     /// Everything is pushed: from now on appending threads push, unless a batch was appended while the space was
-    /// behind.
-    fn go_live(&self, space: usize) -> Result<bool, Error> {
+    /// behind; or a fan-out thread does.
+    fn go_live(self: &Arc<Self>, space: usize, fanout: &Fanout) -> Result<bool, Error> {
+        if fanout.is_shared() {
+            self.lock().spaces[space].served = Served::Joining;
+            fanout.join(self, space as u32);
+            return Ok(false);
+        }
         let next = {
             let mut state = self.lock();
             let progress = &mut state.spaces[space];
-            (progress.live, progress.behind_bytes) = (true, 0);
+            (progress.served, progress.behind_bytes) = (Served::Direct, 0);
             if let Some(since) = progress.behind_since.take() {
                 self.server.metrics.catch_up.record(since.elapsed());
             }
@@ -405,9 +651,12 @@ impl Watch {
         let (_, end) = self.stream.log_begins(space as u32)?;
         let mut state = self.lock();
         let progress = &mut state.spaces[space];
-        let is_behind = progress.live && progress.next == next && end > next;
+        // What was appended before is not served by the thread that has appended it; nor is anything once fan-out threads serve.
+        let is_left = fanout.is_shared();
+        let is_behind =
+            progress.served == Served::Direct && (is_left || (progress.next == next && end > next));
         if is_behind {
-            progress.live = false;
+            progress.served = Served::Behind;
         }
         Ok(is_behind)
     }
@@ -426,12 +675,25 @@ impl Watch {
         if next <= progress.next {
             return Err(error);
         }
-        if self.stream.options().durability == Durability::Transient {
-            self.server.metrics.messages_lost.add(next - progress.next);
-        }
-        progress.next = next;
-        self.send(&ToClient::Skipped { space: space as u32, next_sequence: next });
+        let from = progress.next;
+        self.send_skip(&mut state, space, from, next);
         Ok(true)
+    }
+
+    /// Notifies the client that messages are left out.
+    fn send_skip(&self, state: &mut State, space: usize, from: u64, next: u64) {
+        let from = state.spaces[space].next.max(from);
+        if self.wanted.is_some() {
+            // What was looked at before needs not be read from files.
+            self.send_picked(state, space as u32, from, &[]);
+        }
+        if self.stream.options().durability == Durability::Transient {
+            self.server.metrics.messages_lost.add(next.saturating_sub(from));
+        }
+        let progress = &mut state.spaces[space];
+        progress.next = progress.next.max(next);
+        progress.told = progress.told.max(next);
+        self.send(&ToClient::Skipped { space: space as u32, next_sequence: next });
     }
 
     /// The notification that the stream was removed comes from the thread that removes it.
@@ -473,6 +735,58 @@ fn push_header(channel: u32, location: [u64; 3], space: u32, bytes: usize) -> [u
 }
 
 const PUSH_HEADER_BYTES: usize = FRAME_HEADER_BYTES + 4 + 3 * 8;
+
+/// The bytes before the rows of a push: a frame's header, and the fields of [`ToClient::Picked`].
+fn picked_header(channel: u32, sequences: [u64; 2], space: u32, bytes: usize) -> [u8; PICKED_HEADER_BYTES] {
+    let mut head = [0; PICKED_HEADER_BYTES];
+    let kind = ToClient::Picked { space: 0, first_sequence: 0, next_sequence: 0, rows: Rest(&[]) }.kind();
+    let (frame, fields) = head.split_at_mut(FRAME_HEADER_BYTES);
+    frame.copy_from_slice(&frame_header(kind, channel, fields.len() + bytes));
+    fields[..4].copy_from_slice(&space.to_le_bytes());
+    for (field, number) in fields[4..].chunks_exact_mut(8).zip(sequences) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    head
+}
+
+const PICKED_HEADER_BYTES: usize = FRAME_HEADER_BYTES + 4 + 2 * 8;
+
+/// A picker of one group.
+fn picker_of(stream: &Stream, wanted: &Wanted) -> Box<Picker> {
+    let mut picker = Box::new(stream.picker());
+    picker.add(wanted);
+    picker
+}
+
+/// What a picker of one group picks; `None`: a batch is damaged.
+fn pick_all(picker: &mut Picker, batches: &[u8]) -> Option<Vec<u8>> {
+    let mut picked = Vec::new();
+    picker.pick(batches, |_, rows| picked.extend_from_slice(rows)).ok().map(|()| picked)
+}
+
+/// Number of picked rows.
+fn rows_in(rows: &[u8]) -> u64 {
+    PickedRows::headers(rows).map(|header| u64::from(header.count)).sum()
+}
+
+/// The batches from the one with a message on; `None`: all are before it.
+fn from_sequence(span: Span, batches: &[u8], sequence: u64) -> Option<(Span, &[u8])> {
+    let (mut at, mut first_sequence) = (0, span.first_sequence);
+    while first_sequence < sequence && at < batches.len() {
+        // What is damaged is for the client, which reports it.
+        let Ok(header) = BatchHeader::parse_stored(&batches[at..]) else { break };
+        if header.next_sequence() > sequence {
+            break;
+        }
+        at = (at + header.batch_bytes()).min(batches.len());
+        first_sequence = header.next_sequence();
+    }
+    let rest = &batches[at..];
+    let count = span.next_sequence().saturating_sub(first_sequence);
+    let span =
+        Span { offset: span.offset + at as u64, len: rest.len() as u32, first_sequence, count, ..span };
+    (!rest.is_empty()).then_some((span, rest))
+}
 
 #[cfg(test)]
 mod tests {

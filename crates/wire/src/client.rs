@@ -2,7 +2,7 @@
 
 use crate::error::WireError;
 use crate::frame::{Frame, PREFACE};
-use crate::message::{Login, ToClient, ToServer, VERSION};
+use crate::message::{Login, ToClient, ToServer, VERSION, VERSION_MIN, VERSION_WATCH_SOME};
 use std::collections::HashMap;
 
 /// Tracks open requests, and refuses messages that do not answer them.
@@ -11,7 +11,8 @@ use std::collections::HashMap;
 /// answered nor closed.
 #[derive(Debug, Default)]
 pub struct ClientSession {
-    welcomed: bool,
+    /// The version of the protocol, once the server has accepted the client.
+    version: Option<u16>,
     last_channel: u32,
     channels: HashMap<u32, Expected>,
 }
@@ -38,7 +39,7 @@ impl ClientSession {
     /// Encodes the first bytes of a connection: the preface and a hello.
     pub fn hello(program: &str, login: Login<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&PREFACE);
-        ToServer::Hello { version_min: VERSION, version_max: VERSION, program, login }.encode(0, out);
+        ToServer::Hello { version_min: VERSION_MIN, version_max: VERSION, program, login }.encode(0, out);
     }
 
     /// Encodes a request, or the begin of a watch or load, to `out`, and returns the channel of its answer. Messages for an
@@ -65,6 +66,11 @@ impl ClientSession {
         }
     }
 
+    /// Whether the server accepts watches of some messages ([`ToServer::WatchSome`]).
+    pub fn watches_some(&self) -> bool {
+        self.version.is_some_and(|version| version >= VERSION_WATCH_SOME)
+    }
+
     /// Whether more messages are expected on a channel.
     pub fn is_open(&self, channel: u32) -> bool {
         self.channels.contains_key(&channel)
@@ -88,7 +94,7 @@ impl ClientSession {
         if channel == 0 {
             return self.fits_connection(message);
         }
-        if !self.welcomed {
+        if self.version.is_none() {
             return Err("a welcome must come first");
         }
         let Some(asked) = self.channels.get_mut(&channel) else {
@@ -110,6 +116,7 @@ impl ClientSession {
                 ToClient::Grown { .. }
                 | ToClient::Symbols { .. }
                 | ToClient::Changed {}
+                | ToClient::Picked { .. }
                 | ToClient::Skipped { .. },
             )
             | (Expected::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. })
@@ -127,13 +134,13 @@ impl ClientSession {
 
     fn fits_connection(&mut self, message: &ToClient<'_>) -> Result<(), &'static str> {
         match message {
-            ToClient::Welcome { version, .. } if !self.welcomed => {
-                self.welcomed = *version == VERSION;
-                if self.welcomed { Ok(()) } else { Err("the version was not offered") }
+            ToClient::Welcome { version, .. } if self.version.is_none() => {
+                self.version = Some(*version).filter(|version| (VERSION_MIN..=VERSION).contains(version));
+                if self.version.is_some() { Ok(()) } else { Err("the version was not offered") }
             }
-            ToClient::Refused { .. } if !self.welcomed => Ok(()),
+            ToClient::Refused { .. } if self.version.is_none() => Ok(()),
             ToClient::Goodbye { .. } => Ok(()),
-            ToClient::Ping { .. } | ToClient::Pong { .. } if self.welcomed => Ok(()),
+            ToClient::Ping { .. } | ToClient::Pong { .. } if self.version.is_some() => Ok(()),
             _ => Err("it is not allowed on channel 0 in this state"),
         }
     }
@@ -149,7 +156,7 @@ impl Expected {
             ToServer::FileLen { .. } => Self::Answer(70),
             ToServer::AddSymbols { .. } => Self::Answer(71),
             ToServer::Command { .. } | ToServer::Stage { .. } => Self::Answer(72),
-            ToServer::Watch { .. } => Self::Watch { begun: false },
+            ToServer::Watch { .. } | ToServer::WatchSome { .. } => Self::Watch { begun: false },
             ToServer::Load { .. } => Self::Load { begun: false },
             ToServer::Query { .. } => Self::Query,
             _ => return None,
@@ -211,6 +218,24 @@ mod tests {
         assert!(receive(&mut session, channel, ToClient::Loading { last_number: 0 }).is_err());
         receive(&mut session, channel, ToClient::Closed {}).unwrap();
         assert!(!session.is_open(channel));
+    }
+
+    #[test]
+    fn servers_of_version_1_accept_no_watch_of_some_messages() {
+        for (version, accepted, watches_some) in
+            [(0, false, false), (1, true, false), (2, true, true), (3, false, false)]
+        {
+            let mut session = ClientSession::new();
+            let ToClient::Welcome { server, epoch, user, heartbeat_ms, files_max, channels_max, .. } =
+                welcome()
+            else {
+                return;
+            };
+            let welcome =
+                ToClient::Welcome { version, server, epoch, user, heartbeat_ms, files_max, channels_max };
+            assert_eq!(receive(&mut session, 0, welcome).is_ok(), accepted, "{version}");
+            assert_eq!(session.watches_some(), watches_some, "{version}");
+        }
     }
 
     #[test]

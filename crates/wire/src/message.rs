@@ -5,8 +5,12 @@ use crate::fields::{FieldReader, Put, Take, field_by_field};
 use crate::frame::{begin_frame, end_frame};
 use std::fmt;
 
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u16 = 1;
+/// The newest version of the protocol that this crate speaks; it speaks all from [`VERSION_MIN`] on.
+pub const VERSION: u16 = 2;
+/// The oldest version of the protocol that this crate speaks.
+pub const VERSION_MIN: u16 = 1;
+/// The version from which on a watch may be of some messages ([`ToServer::WatchSome`]).
+pub const VERSION_WATCH_SOME: u16 = 2;
 
 /// The rest of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -395,6 +399,23 @@ messages! {
             /// Values of its parameters: an Arrow IPC stream with one row; empty: it has none.
             parameters: Rest<'a>,
         }
+        /// [`ToServer::Watch`] of some of the messages: those of other symbols and record types are left out. From version 2 on.
+        WatchSome = 18 {
+            /// The stream.
+            stream_id: u64,
+            /// Initial credit: bytes of rows that may be pushed.
+            credit: u64,
+            /// The server ends the watch when it is more than this many bytes behind; 0: never.
+            lag_max: u64,
+            /// Sequence number of the first message wanted, for each space.
+            from: Vec<u64>,
+            /// Names of the symbols whose messages are wanted; `None`: of all.
+            symbols: Option<Vec<&'a str>>,
+            /// The version of the schema that `types` are of. Of other versions all record types are pushed.
+            schema_version: u16,
+            /// Record types that are wanted, by their numbers; `None`: all.
+            types: Option<Vec<u16>>,
+        }
         /// Asks for a pong, on channel 0.
         Ping = 128 {
             /// Returned in the pong.
@@ -553,6 +574,18 @@ messages! {
         }
         /// The query has no more rows. The channel is closed.
         RowsEnded = 85 {}
+        /// Rows that a watch of some messages wants, of those from one sequence number to another. They cost as much credit as
+        /// they have bytes.
+        Picked = 86 {
+            /// The space.
+            space: u32,
+            /// Sequence number of the first message that may be among them: where the last push of the space has ended.
+            first_sequence: u64,
+            /// Sequence number after the last such message.
+            next_sequence: u64,
+            /// Batches of rows, each followed by the sequence numbers of its rows.
+            rows: Rest<'a>,
+        }
         /// Asks for a pong, on channel 0.
         Ping = 128 {
             /// Returned in the pong.
@@ -621,6 +654,15 @@ mod tests {
             ToServer::AddSymbols { stream_id: 1, names: vec!["AIG", "é"] },
             ToServer::Command { command: parts() },
             ToServer::Watch { stream_id: 1, credit: 2, lag_max: 0, from: vec![1, 2] },
+            ToServer::WatchSome {
+                stream_id: 1,
+                credit: 2,
+                lag_max: 0,
+                from: vec![1],
+                symbols: Some(vec!["AIG"]),
+                schema_version: 3,
+                types: Some(vec![1, 4]),
+            },
             ToServer::Append { number: 9, batch: Rest(b"batch") },
             ToServer::Close {},
             ToServer::Flush {},
@@ -664,6 +706,7 @@ mod tests {
             ToClient::Gone { renamed: Some("new") },
             ToClient::Rows { bytes: Rest(b"arrow") },
             ToClient::RowsEnded {},
+            ToClient::Picked { space: 1, first_sequence: 2, next_sequence: 9, rows: Rest(b"rows") },
         ] {
             let mut out = Vec::new();
             message.encode(3, &mut out);

@@ -3,7 +3,7 @@
 use crate::error::WireError;
 use crate::flow::Credit;
 use crate::frame::Frame;
-use crate::message::{Login, ToServer, VERSION, split_append};
+use crate::message::{Login, ToServer, VERSION, VERSION_MIN, split_append};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ impl ServerSession {
 
     /// The protocol version to use; `None` when no version fits.
     pub fn version_of(version_min: u16, version_max: u16) -> Option<u16> {
-        (version_min <= VERSION && VERSION <= version_max).then_some(VERSION)
+        let newest = VERSION.min(version_max);
+        (newest >= VERSION_MIN.max(version_min)).then_some(newest)
     }
 
     /// Notes that the client is accepted.
@@ -187,7 +188,10 @@ impl ServerSession {
                 // A load, or one that has ended.
                 _ => Ok(()),
             },
-            ToServer::Watch { .. } | ToServer::Load { .. } | ToServer::Query { .. } => {
+            ToServer::Watch { .. }
+            | ToServer::WatchSome { .. }
+            | ToServer::Load { .. }
+            | ToServer::Query { .. } => {
                 self.check_free(kind, channel)?;
                 let is_room = self.channels.len() < self.limits.channels_max as usize;
                 if is_room { Ok(()) } else { unexpected("the connection has reached its limit of channels") }
@@ -279,6 +283,13 @@ mod tests {
         session.welcome();
         assert!(hear(&mut session, 0, hello()).is_err());
         hear(&mut session, 1, ToServer::Streams {}).unwrap();
+    }
+
+    #[test]
+    fn the_newest_version_of_both_ends_is_spoken() {
+        let of = ServerSession::version_of;
+        assert_eq!((of(1, 1), of(1, 2), of(2, 2), of(1, 9)), (Some(1), Some(2), Some(2), Some(2)));
+        assert_eq!((of(0, 0), of(3, 9), of(2, 1)), (None, None, None));
     }
 
     #[test]

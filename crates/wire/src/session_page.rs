@@ -85,7 +85,9 @@ impl Ends {
         }
         match &message {
             ToServer::Hello { .. } => self.server.welcome(),
-            ToServer::Watch { credit, .. } => drop(self.server.open_watch(channel, *credit)),
+            ToServer::Watch { credit, .. } | ToServer::WatchSome { credit, .. } => {
+                drop(self.server.open_watch(channel, *credit))
+            }
             ToServer::Query { credit, .. } => drop(self.server.open_query(channel, *credit)),
             _ => {}
         }
@@ -140,7 +142,9 @@ fn name_of(message: &impl Debug) -> String {
 
 /// Whether the client chooses a channel for this message and waits for an answer there.
 fn starts_channel(message: &ToServer<'_>) -> bool {
-    use ToServer::{AddSymbols, Command, Describe, FileLen, Load, OpenFile, Query, ReadFile, Streams, Watch};
+    use ToServer::{
+        AddSymbols, Command, Describe, FileLen, Load, OpenFile, Query, ReadFile, Streams, Watch, WatchSome,
+    };
     matches!(
         message,
         Streams {}
@@ -151,6 +155,7 @@ fn starts_channel(message: &ToServer<'_>) -> bool {
             | AddSymbols { .. }
             | Command { .. }
             | Watch { .. }
+            | WatchSome { .. }
             | Load { .. }
             | Query { .. }
     )

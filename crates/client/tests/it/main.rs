@@ -22,6 +22,7 @@ mod refused;
 mod rewriting;
 mod rights;
 mod served;
+mod some;
 #[cfg(target_os = "linux")]
 mod stalled;
 #[path = "../../../engine/tests/it/support.rs"]

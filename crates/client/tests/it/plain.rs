@@ -229,6 +229,7 @@ impl Connection {
             ToServer::Pong { .. }
             | ToServer::Goodbye { .. }
             | ToServer::Append { .. }
+            | ToServer::WatchSome { .. }
             | ToServer::Query { .. } => return Ok(None),
         }))
     }
@@ -283,7 +284,8 @@ impl Reply {
     fn borrow(&self) -> ToClient<'_> {
         match self {
             Self::Welcome => ToClient::Welcome {
-                version: wire::VERSION,
+                // It does not pick.
+                version: wire::VERSION_MIN,
                 server: "plain",
                 epoch: 1,
                 user: "",

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tapedb_codec::batch::{self, BatchColumns, BatchError, BatchHeader, Rows};
+use tapedb_codec::batch::{self, BatchColumns, BatchError, BatchHeader, PickedRows, Rows};
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
 use tapedb_segment as segment;
@@ -584,6 +584,83 @@ impl Block {
             }
         }
         self.begin_run(self.gathered.len(), true);
+    }
+
+    /// Loads rows that a server has picked ([`PickedRows`]). What is wrong with them is added to `errors`.
+    pub fn load_picked(
+        &mut self,
+        picked: &[u8],
+        bounds: Bounds,
+        (filter, context): (&mut Filter, ReadContext<'_>),
+        errors: &mut VecDeque<Error>,
+    ) {
+        self.clear(bounds);
+        note_bytes(picked.len());
+        self.rows_in = RowsIn::Gathered;
+        self.gathered.clear();
+        self.bytes.clear();
+        for piece in PickedRows::all(picked) {
+            let gathered = piece.map_err(|error| Error::from(tapedb_log::LogError::Batch(error)));
+            let before = self.gathered.len();
+            let gathered =
+                gathered.and_then(|piece| self.gather_picked(&piece, (&mut *filter, context), errors));
+            if let Err(error) = gathered {
+                self.gathered.truncate(before);
+                errors.push_back(error);
+            }
+        }
+        self.begin_run(self.gathered.len(), true);
+    }
+
+    fn gather_picked(
+        &mut self,
+        piece: &PickedRows<'_>,
+        (filter, context): (&mut Filter, ReadContext<'_>),
+        errors: &mut VecDeque<Error>,
+    ) -> Result<(), Error> {
+        let PickedRows { header, batch, .. } = *piece;
+        if filter.wants_none_of(&header, context.stream) {
+            return Ok(());
+        }
+        let is_same = header.schema_version == context.stream.definition.schema_version;
+        if is_same && context.stream.is_untrusted() {
+            check_batch(&header, batch, &mut self.rows, context)?;
+        }
+        let evolution = if is_same { None } else { Some(context.stream.evolution(header.schema_version)?) };
+        self.rows.load_parsed(&header, batch).map_err(tapedb_log::LogError::Batch)?;
+        for row in 0..self.rows.len() {
+            let (time, symbol, written) =
+                (self.rows.times()[row], self.rows.symbols()[row], self.rows.types()[row]);
+            let (sequence, start, body) =
+                (piece.sequence(row), self.bytes.len(), &batch[self.rows.body(row)]);
+            let type_id = match &evolution {
+                None => {
+                    self.bytes.extend_from_slice(body);
+                    written
+                }
+                Some(evolution) => match evolution.convert(written, body, &mut self.bytes) {
+                    Ok(type_id) => type_id,
+                    Err(error) => {
+                        let of = (symbol, evolution.target(written));
+                        if self.bounds.report(self.order, (time, sequence), of, (&mut *filter, context)) {
+                            errors.push_back(not_converted(context, sequence, error));
+                        }
+                        self.bytes.truncate(start);
+                        continue;
+                    }
+                },
+            };
+            if filter.wants(time, symbol, type_id, context.stream) {
+                let body = (start as u32, self.bytes.len() as u32);
+                self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
+            } else {
+                self.bytes.truncate(start);
+            }
+        }
+        if !is_same && context.stream.is_untrusted() {
+            self.check_rows(context)?;
+        }
+        Ok(())
     }
 
     /// Loads the rows that [`Block::columns_mut`] has been filled with: they are what the filter wants, in time order, and

@@ -10,11 +10,16 @@ use crate::read::position::{Offset, Position, SpaceOffset};
 use crate::read::source::Source;
 use crate::read::start::{AFTER_ALL, Start, before};
 use crate::space::reader::SpaceReader;
+use crate::stream::pick::Wanted;
+use crate::stream::picked::PickedWatch;
 use crate::stream::reader::{InUse, StreamReader};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::dynamic::RecordLayout;
 use tapedb_schema::Timestamp;
+
+/// A server picks live messages of so many symbols at most; where more are wanted, it pushes all messages.
+const PICKED_SYMBOLS_MAX: usize = 4096;
 
 /// Maximum number of fields that an error lists.
 const FIELDS_LISTED: usize = 10;
@@ -226,13 +231,16 @@ impl CursorBuilder {
         for stream in &self.streams {
             stream.check_is_here()?;
             stream.refresh()?;
-            if self.live {
-                watches.extend(stream.watch()?);
+            let picked = self.watch_some(stream)?;
+            match &picked {
+                Some(picked) => watches.push(picked.watch().clone()),
+                None if self.live => watches.extend(stream.watch()?),
+                None => {}
             }
             let first = sources.len();
             for space in &stream.spaces {
                 let end = self.end_of(sources.len());
-                sources.push(self.source((stream, space), end, budget)?);
+                sources.push(self.source((stream, space), end, picked.clone(), budget)?);
             }
             self.find_last(stream, &mut sources[first..], budget)?;
         }
@@ -307,6 +315,7 @@ impl CursorBuilder {
         &self,
         (stream, space): (&Arc<StreamReader>, &Arc<SpaceReader>),
         end: u64,
+        picked: Option<Arc<PickedWatch>>,
         budget: &Arc<Mutex<MergeBudget>>,
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
@@ -317,10 +326,30 @@ impl CursorBuilder {
             (stream.clone(), space.clone()),
             filter,
             (order, end),
-            self.live,
+            (self.live, picked),
             offset,
             (budget.clone(), sources),
         ))
+    }
+
+    /// Lets a server pick live messages, where the cursor does not want all and the stream is behind one.
+    fn watch_some(&self, stream: &StreamReader) -> Result<Option<Arc<PickedWatch>>, Error> {
+        let few = self.symbols.as_ref().is_none_or(|symbols| symbols.len() <= PICKED_SYMBOLS_MAX);
+        if !self.live || self.selects_all() || !few || !stream.is_remote() {
+            return Ok(None);
+        }
+        let symbols = self.symbols.as_ref().map(|symbols| {
+            let mut symbols: Vec<String> = symbols.iter().cloned().collect();
+            symbols.sort_unstable();
+            symbols
+        });
+        let records = (0u16..).zip(stream.layouts.records());
+        let types = self.types.as_ref().map(|wanted| {
+            records.filter(|(_, record)| wanted.contains(&record.name)).map(|(id, _)| id).collect()
+        });
+        let schema_version = stream.definition.schema_version;
+        let watch = stream.watch_some(&Wanted { symbols, schema_version, types })?;
+        Ok(watch.map(Arc::new))
     }
 
     /// Makes the sources of a stream return the last messages instead of history.

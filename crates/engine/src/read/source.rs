@@ -11,6 +11,7 @@ use crate::read::position::Offset;
 use crate::read::tail::Tail;
 use crate::space::reader::{SpaceReader, end_of};
 use crate::stream::binding::Binding;
+use crate::stream::picked::PickedWatch;
 use crate::stream::reader::{ReadContext, StreamReader};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,8 @@ pub(crate) struct Source {
     lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
+    /// Pushes of the messages that are wanted, if a server picks them.
+    picked: Option<Arc<PickedWatch>>,
     budget: Arc<Mutex<MergeBudget>>,
     /// Number of sources of the cursor.
     sources: usize,
@@ -74,7 +77,7 @@ impl Source {
         (stream, space): (Arc<StreamReader>, Arc<SpaceReader>),
         mut filter: Filter,
         (order, end_max): (Order, u64),
-        live: bool,
+        (live, picked): (bool, Option<Arc<PickedWatch>>),
         offset: Option<Offset>,
         (budget, sources): (Arc<Mutex<MergeBudget>>, usize),
     ) -> Self {
@@ -92,7 +95,8 @@ impl Source {
             }
             Offset::Live { next } => {
                 let end = if live { u64::MAX } else { end_of(&catalog, &snapshot) };
-                (next, Phase::Tail(Box::new(Tail::new(next, end).one_of(sources))), None)
+                let tail = Tail::new(next, end).one_of(sources).picked_by(picked.as_ref(), space.number);
+                (next, Phase::Tail(Box::new(tail)), None)
             }
         };
         Self {
@@ -104,6 +108,7 @@ impl Source {
             generation: catalog.generation,
             lost: catalog.lost_below(end),
             live,
+            picked,
             budget,
             sources,
             given,
@@ -228,7 +233,9 @@ impl Source {
     #[cold]
     fn begin_tail(&mut self) {
         self.filter.widen();
-        self.phase = Phase::Tail(Box::new(Tail::new(self.end, u64::MAX).one_of(self.sources)));
+        let tail = Tail::new(self.end, u64::MAX).one_of(self.sources);
+        let tail = tail.picked_by(self.picked.as_ref(), self.space.number);
+        self.phase = Phase::Tail(Box::new(tail));
     }
 
     fn advance_tail(&mut self) -> Result<bool, Error> {

@@ -6,8 +6,10 @@ use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::lost_messages;
+use crate::stream::picked::{Item, PickedWatch};
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tapedb_log::TailPosition;
 
 /// Maximum bytes of one read, which is at least one batch; the sum for all tails of a cursor; and the minimum per tail.
@@ -31,6 +33,9 @@ pub(crate) struct Tail {
     /// Whether all messages that have been read were returned.
     drained: bool,
     errors: VecDeque<Error>,
+    /// Pushes of the messages that are wanted, where a server picks them; and the sequence number before which messages are read
+    /// from files nevertheless.
+    picked: Option<(Arc<PickedWatch>, u64)>,
 }
 
 impl Tail {
@@ -46,7 +51,14 @@ impl Tail {
             positioned: false,
             drained: true,
             errors: VecDeque::new(),
+            picked: None,
         }
+    }
+
+    /// Gets live messages from a watch of those that are wanted. Messages before it began are read from files.
+    pub fn picked_by(mut self, watch: Option<&Arc<PickedWatch>>, space: u32) -> Self {
+        self.picked = watch.map(|watch| (watch.clone(), watch.covered(space)));
+        self
     }
 
     /// Limits memory to the share of one of so many tails.
@@ -63,6 +75,15 @@ impl Tail {
     /// Whether there may be a message that has not been returned.
     #[inline]
     pub fn has_more(&self, context: ReadContext<'_>) -> bool {
+        if let Some((watch, files_end)) = &self.picked
+            && *files_end <= self.covered()
+        {
+            return !self.drained || watch.has_items(context.space.number) || context.stream.is_deleted();
+        }
+        self.has_more_in_files(context)
+    }
+
+    fn has_more_in_files(&self, context: ReadContext<'_>) -> bool {
         let end = context.space.log.next_sequence().min(self.end);
         !self.drained || end > self.position.sequence() || context.stream.is_deleted()
     }
@@ -131,7 +152,14 @@ impl Tail {
                 return Ok(true);
             }
             (self.positioned, self.drained) = (false, self.errors.is_empty());
-            if !self.has_more(context) {
+            if self.picked.is_some() && self.drained {
+                match self.read_picked(filter, context)? {
+                    FromPicked::Loaded => continue,
+                    FromPicked::None => return Ok(false),
+                    FromPicked::InFiles => {}
+                }
+            }
+            if !self.has_more_in_files(context) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
                 // A server pushes no more while the pushed messages count as unread, also where this tail begins after them.
                 context.space.note_consumed(self.next_sequence);
@@ -141,6 +169,89 @@ impl Tail {
                 self.read(filter, context)?;
             }
         }
+    }
+
+    /// All wanted messages below this have been loaded.
+    fn covered(&self) -> u64 {
+        self.position.sequence().max(self.next_sequence)
+    }
+
+    /// Takes the next push of picked messages, unless what is before it has to be read from files first.
+    fn read_picked(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<FromPicked, Error> {
+        let covered = self.covered();
+        let Some((watch, files_end)) = &mut self.picked else { return Ok(FromPicked::InFiles) };
+        let space = context.space.number;
+        if *files_end > covered {
+            if context.space.log.next_sequence() <= covered {
+                context.stream.refresh()?;
+                // A server that was started again may have fewer messages than before.
+                *files_end =
+                    (*files_end).min(context.space.log.next_sequence().max(context.space.catalog().sealed));
+            }
+            if *files_end > covered {
+                return Ok(FromPicked::InFiles);
+            }
+        }
+        if *files_end > 0 {
+            watch.note_read(space, covered);
+            *files_end = 0;
+        }
+        self.next_sequence = covered;
+        interrupt::check()?;
+        // Only messages that were pushed say that it is gone.
+        if context.stream.is_deleted() && !watch.has_items(space) {
+            return context.stream.check_not_deleted().map(|()| FromPicked::None);
+        }
+        let Some(item) = watch.take(space) else { return Ok(FromPicked::None) };
+        let watch = watch.clone();
+        self.load_item(item, &watch, filter, context)
+    }
+
+    fn load_item(
+        &mut self,
+        item: Item,
+        watch: &Arc<PickedWatch>,
+        filter: &mut Filter,
+        context: ReadContext<'_>,
+    ) -> Result<FromPicked, Error> {
+        let sequences = match &item {
+            Item::Rows { first_sequence, next_sequence, .. } => *first_sequence..*next_sequence,
+            Item::Batches { span, .. } => span.first_sequence..span.next_sequence(),
+            Item::Skip { next_sequence } => return Ok(self.read_files_to(*next_sequence, watch)),
+            Item::Lapsed => {
+                context.stream.refresh()?;
+                return Ok(self.read_files_to(context.space.log.next_sequence(), watch));
+            }
+        };
+        let deletions = match context.space.deletions_in_log(&sequences, (i64::MIN, i64::MAX)) {
+            Ok(deletions) => deletions,
+            // What was deleted of sealed messages is known from their segments.
+            Err(error) if is_sealed(&error) => return Ok(self.read_files_to(sequences.end, watch)),
+            Err(error) => return Err(error),
+        };
+        let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
+        let bounds = Bounds { after, end: self.end, deletions, removed: None };
+        match item {
+            Item::Batches { span, bytes } => {
+                *self.block.bytes_mut() = bytes;
+                self.block.load(&span, true, bounds, (filter, context), &mut self.errors);
+            }
+            Item::Rows { rows, .. } => {
+                self.block.load_picked(&rows, bounds, (filter, context), &mut self.errors)
+            }
+            Item::Skip { .. } | Item::Lapsed => {}
+        }
+        self.position = TailPosition::at(sequences.end.max(self.position.sequence()));
+        self.drained = false;
+        Ok(FromPicked::Loaded)
+    }
+
+    /// Reads messages before a sequence number from files.
+    fn read_files_to(&mut self, sequence: u64, watch: &Arc<PickedWatch>) -> FromPicked {
+        self.position = TailPosition::at(self.covered());
+        // At least one, so that the watch is notified when it is read.
+        self.picked = Some((watch.clone(), sequence.max(1)));
+        FromPicked::Loaded
     }
 
     /// Reads the next messages: in the log, or in a segment if they have been sealed.
@@ -243,6 +354,16 @@ impl Tail {
         (self.sealed, self.drained) = (None, true);
         Ok(false)
     }
+}
+
+/// Where the next messages of a watch of some messages are.
+enum FromPicked {
+    /// They are loaded; or the next call finds them.
+    Loaded,
+    /// There are none yet.
+    None,
+    /// In files.
+    InFiles,
 }
 
 /// Whether the requested messages may have been sealed.

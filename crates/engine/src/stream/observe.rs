@@ -15,10 +15,14 @@ pub trait Observer: Send + Sync {
     /// the dictionary.
     fn committed(&self, space: u32, span: Span, batch: &[u8]);
     /// Batches have been committed without a notification, as [`Stream::hold_back`](crate::Stream::hold_back) requires:
-    /// they are in the log.
+    /// they are in the log. Or the log continues after messages that are in segments alone, because they were rewritten.
     fn grown(&self) {}
     /// A manifest or the definition has changed.
     fn changed(&self);
+    /// A manifest has changed: messages that readers have, or will find in the log, are in other files. Nothing was deleted.
+    fn sealed(&self) {
+        self.changed();
+    }
     /// The stream has been deleted or renamed. Nothing follows.
     fn gone(&self, renamed: Option<&str>);
 }
@@ -122,6 +126,11 @@ impl Observers {
     /// Notifies that a manifest or the definition has changed.
     pub fn changed(&self) {
         self.each(|observer| observer.changed());
+    }
+
+    /// Notifies that messages are in other files.
+    pub fn sealed(&self) {
+        self.each(|observer| observer.sealed());
     }
 
     /// Notifies that the stream has been deleted or renamed.

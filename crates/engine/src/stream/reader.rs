@@ -10,6 +10,8 @@ use crate::stream::binding::{self, Binding};
 use crate::stream::definition::Definition;
 use crate::stream::identity::Seen;
 use crate::stream::origin::Origin;
+use crate::stream::pick::Wanted;
+use crate::stream::picked::PickedWatch;
 use crate::stream::presence::Presence;
 use crate::stream::remote::Watch;
 use crate::stream::versions::{self, Reading, Versions};
@@ -189,6 +191,17 @@ impl StreamReader {
     pub fn watch(&self) -> Result<Option<Arc<Watch>>, Error> {
         match &self.origin {
             Origin::Remote(remote) => remote.named(remote.watch()).map(Some),
+            Origin::Written(_) | Origin::Followed(_) => Ok(None),
+        }
+    }
+
+    /// [`StreamReader::watch`] for the messages that one cursor wants, if the server can leave the others out.
+    ///
+    /// # Errors
+    /// As [`StreamReader::watch`].
+    pub fn watch_some(&self, wanted: &Wanted) -> Result<Option<PickedWatch>, Error> {
+        match &self.origin {
+            Origin::Remote(remote) => remote.named(remote.watch_some(wanted)),
             Origin::Written(_) | Origin::Followed(_) => Ok(None),
         }
     }

@@ -11,6 +11,8 @@ use crate::options::Settings;
 use crate::space::manifest::{self, Owner};
 use crate::space::reader::{Describe, SpaceReader};
 use crate::stream::definition::Definition;
+use crate::stream::pick::Wanted;
+use crate::stream::picked::{PickedWatch, Queues};
 use crate::stream::presence::Presence;
 use crate::upstream::{
     CachedSpace, CachedStream, Description, Grown, SpaceDescription, Upstream, Watcher, Watching,
@@ -44,6 +46,8 @@ pub(crate) struct Remote {
     /// Something has changed or is missing, and has not been described yet.
     stale: AtomicBool,
     watch: Mutex<Weak<Watch>>,
+    /// Watches of some messages, one for each cursor.
+    some: Mutex<Vec<Weak<Watch>>>,
     /// Why the watch has ended although the stream exists.
     denied: Mutex<Option<String>>,
 }
@@ -83,6 +87,20 @@ impl Watch {
     pub fn connection(&self) -> u64 {
         self.watching.connection()
     }
+
+    /// Messages of a space below a sequence number have been read.
+    pub fn consumed(&self, space: u32, sequence: u64) {
+        if let Some(consumed) = self.consumed.get(space as usize)
+            && consumed.fetch_max(sequence, Ordering::Relaxed) < sequence
+        {
+            self.watching.consumed(space, sequence);
+        }
+    }
+
+    /// [`Watch::consumed`], also where that was reported before: a watch that has lapsed begins again.
+    pub fn watching_consumed(&self, space: u32, sequence: u64) {
+        self.watching.consumed(space, sequence);
+    }
 }
 
 impl Remote {
@@ -111,6 +129,7 @@ impl Remote {
             naming: Mutex::new(()),
             stale: AtomicBool::new(false),
             watch: Mutex::default(),
+            some: Mutex::default(),
             denied: Mutex::default(),
         });
         for space in &remote.spaces {
@@ -180,6 +199,32 @@ impl Remote {
         Ok(made)
     }
 
+    /// Starts pushes of those messages after the described ones that are wanted, for one cursor. `None`: the server pushes all or
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Upstream::watch_some`].
+    pub fn watch_some(self: &Arc<Self>, wanted: &Wanted) -> Result<Option<PickedWatch>, Error> {
+        let from: Vec<u64> = self.spaces.iter().map(|space| space.log.next_sequence()).collect();
+        let queues = Queues::new(self.clone(), &from);
+        let weak = Arc::downgrade(&queues);
+        let sink: Weak<dyn Watcher> = weak;
+        let Some(watching) = self.upstream.watch_some(self.stream_id, &from, wanted, sink)? else {
+            return Ok(None);
+        };
+        let watch = Watch { watching, consumed: from.into_iter().map(AtomicU64::new).collect() };
+        let watch = Arc::new(watch);
+        let mut some = self.some.lock().unwrap_or_else(PoisonError::into_inner);
+        some.retain(|watch| watch.strong_count() > 0);
+        some.push(Arc::downgrade(&watch));
+        Ok(Some(PickedWatch::new(queues, watch)))
+    }
+
+    /// Wakes cursors that wait.
+    pub fn notify(&self) {
+        self.notifiers.notify();
+    }
+
     /// Ids of symbols; new symbols get one.
     ///
     /// # Errors
@@ -234,7 +279,9 @@ impl Remote {
 
     /// A client without the right to read gets no pushes: the stream stays stale while it is watched.
     fn check_allowed(&self) -> Result<(), Error> {
-        let is_followed = self.watch.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0;
+        let is_watched = |watch: &Weak<Watch>| watch.strong_count() > 0;
+        let is_followed = is_watched(&self.watch.lock().unwrap_or_else(PoisonError::into_inner))
+            || self.some.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_watched);
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         match &*denied {
             Some(what) if is_followed => Err(Error::Denied { what: what.clone() }),
@@ -357,11 +404,8 @@ impl Describe for Remote {
 
     fn consumed(&self, space: u32, sequence: u64) {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(watch) = watch
-            && let Some(consumed) = watch.consumed.get(space as usize)
-            && consumed.fetch_max(sequence, Ordering::Relaxed) < sequence
-        {
-            watch.watching.consumed(space, sequence);
+        if let Some(watch) = watch {
+            watch.consumed(space, sequence);
         }
     }
 }

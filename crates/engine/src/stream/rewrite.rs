@@ -426,6 +426,8 @@ impl Change<'_> {
         }
         drop(hold);
         stream.notify();
+        // The log continues after the new messages only now.
+        self.context.writer.note_skipped();
         Ok(replaced)
     }
 

@@ -100,6 +100,11 @@ impl StreamWriter {
         self.observers.order.write(turn)
     }
 
+    /// Shows observers that the log continues after messages that were never in it.
+    pub fn note_skipped(&self) {
+        self.observers.grown();
+    }
+
     /// Shows committed messages to cursors and observers; `batch`: the new batch.
     pub fn announce(&self, space: u32, committed: &Committed, batch: Option<&[u8]>) {
         // The first batch of a file: the file before it is complete.

@@ -27,6 +27,7 @@ mod secret;
 mod space;
 mod stream;
 mod upstream;
+mod wanted;
 
 pub use admin::backup::{BackupReport, DeletedStreams};
 pub use admin::finding::{CheckDepth, CheckEvent, CheckReport, Finding, Severity};
@@ -57,7 +58,7 @@ pub use stream::census::Census;
 pub use stream::events::Ordered;
 pub use stream::observe::{Observer, Observing};
 pub use stream::order::WriteOrder;
-pub use stream::pick::{GroupId, Picker, Wanted};
+pub use stream::pick::{GroupId, Picker};
 pub use stream::recovery::StreamRecovery;
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::stats::StreamStats;
@@ -69,6 +70,7 @@ pub use upstream::{
     QueryEngine, QueryRows, QueryStep, QueryUser, Replacement, Replacing, SpaceDescription, Target, Upstream,
     WINDOW_BYTES, Watcher, Watching,
 };
+pub use wanted::Wanted;
 
 /// The README's program compiles.
 #[cfg(doctest)]

@@ -17,7 +17,7 @@ pub(crate) mod rewrites;
 pub(crate) mod storage;
 
 use crate::error::Error;
-use crate::stream::pick::Wanted;
+use crate::wanted::Wanted;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;

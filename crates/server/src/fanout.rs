@@ -263,7 +263,7 @@ impl Shard {
         }
     }
 
-    /// Waits until the thread has ended, which it was told to.
+    /// Waits until the thread has ended: `is_over` has been set.
     fn end(&self) {
         if let Some(thread) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
@@ -325,7 +325,7 @@ impl Serving {
         }
     }
 
-    /// Serves what has been appended; what follows it meanwhile is for the next round.
+    /// Serves what has been appended; what follows while it does is for the next round.
     fn serve(&mut self) {
         self.take_inbox();
         if !self.is_shared.load(Ordering::SeqCst) || (self.of_all.is_empty() && self.members.is_empty()) {

@@ -2,23 +2,13 @@
 
 use crate::error::Error;
 use crate::stream::Stream;
+use crate::wanted::Wanted;
 use std::collections::HashMap;
 use tapedb_codec::batch::{self, BatchError, BatchHeader, MAX_BATCH_BYTES, PickedBuilder, Rows};
 use tapedb_codec::dynamic::Layouts;
 
 /// Picked rows of a group are closed at this many bytes.
 const BYTES_MAX: usize = MAX_BATCH_BYTES / 16;
-
-/// Which messages of a stream are wanted, apart from their times.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Wanted {
-    /// Names of symbols; `None`: all.
-    pub symbols: Option<Vec<String>>,
-    /// The version of the schema that `types` are of. Of other versions all record types are wanted.
-    pub schema_version: u16,
-    /// Record types by their numbers; `None`: all.
-    pub types: Option<Vec<u16>>,
-}
 
 /// A group of watches that want the same messages: see [`Picker::add`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

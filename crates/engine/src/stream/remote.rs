@@ -11,12 +11,12 @@ use crate::options::Settings;
 use crate::space::manifest::{self, Owner};
 use crate::space::reader::{Describe, SpaceReader};
 use crate::stream::definition::Definition;
-use crate::stream::pick::Wanted;
 use crate::stream::picked::{PickedWatch, Queues};
 use crate::stream::presence::Presence;
 use crate::upstream::{
     CachedSpace, CachedStream, Description, Grown, SpaceDescription, Upstream, Watcher, Watching,
 };
+use crate::wanted::Wanted;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

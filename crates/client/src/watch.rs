@@ -27,6 +27,9 @@ struct Watch {
     /// The messages that are wanted; `None`: all.
     wanted: Option<Wanted>,
     sink: Weak<dyn Watcher>,
+    /// Counts how often it has begun. Held while a push is passed on and while the watch begins again: of a channel before, whose
+    /// connection another thread may still read, nothing is passed on.
+    attempt: Mutex<u64>,
     state: Mutex<State>,
     begun: Notifier,
     /// Notified of pushes.
@@ -83,6 +86,7 @@ impl RemoteWatch {
             stream_id,
             wanted,
             sink,
+            attempt: Mutex::default(),
             state: Mutex::new(state),
             begun: Notifier::default(),
             pushed: Notifier::default(),
@@ -217,17 +221,25 @@ impl Watch {
     }
 }
 
-impl Receiver for Watch {
+/// A channel of a watch: each connection has another.
+struct Channel {
+    watch: Arc<Watch>,
+    attempt: u64,
+}
+
+impl Receiver for Channel {
     fn receive(&self, message: ToClient<'_>) -> Result<(), WireError> {
-        let taken = self.take(message);
+        let current = locked(&self.watch.attempt);
+        let taken = if *current == self.attempt { self.watch.take(message) } else { Ok(()) };
+        drop(current);
         // Other cursors may wait while the reading one has its message.
-        self.pushed.notify_all();
+        self.watch.pushed.notify_all();
         taken
     }
 
     fn lost(&self) {
-        self.begun.notify_all();
-        self.pushed.notify_all();
+        self.watch.begun.notify_all();
+        self.watch.pushed.notify_all();
     }
 
     fn is_urgent(&self) -> bool {
@@ -309,6 +321,9 @@ impl Watch {
 
 impl Resumable for Watch {
     fn resume(self: Arc<Self>, connection: &Arc<Connection>) {
+        let mut current = locked(&self.attempt);
+        *current += 1;
+        let attempt = *current;
         let restart = self.sink.upgrade().and_then(|sink| sink.restart());
         let (from, is_first) = {
             let mut state = locked(&self.state);
@@ -323,6 +338,7 @@ impl Resumable for Watch {
             }
             (state.from.clone(), state.begun.is_none())
         };
+        drop(current);
         let (stream_id, credit, lag_max) = (self.stream_id, WINDOW_BYTES as u64, 0);
         let watch = match &self.wanted {
             // A server that does not pick pushes everything.
@@ -339,11 +355,17 @@ impl Resumable for Watch {
             }
             _ => ToServer::Watch { stream_id, credit, lag_max, from },
         };
-        if let Ok(channel) = connection.open_channel(&watch, self.clone()) {
+        let receiver = Arc::new(Channel { watch: self.clone(), attempt });
+        if let Ok(channel) = connection.open_channel(&watch, receiver) {
+            let current = locked(&self.attempt);
             let mut state = locked(&self.state);
-            state.connection = Some((Arc::downgrade(connection), channel));
-            let has_ended = state.is_over;
-            drop(state);
+            // It may have begun again, on another connection.
+            let is_current = *current == attempt;
+            if is_current {
+                state.connection = Some((Arc::downgrade(connection), channel));
+            }
+            let has_ended = state.is_over || !is_current;
+            drop((state, current));
             match has_ended {
                 // `close` had no channel to close.
                 true => connection.post(channel, &ToServer::Close {}),
@@ -378,4 +400,70 @@ fn end_of(mut batches: &[u8]) -> Option<u64> {
         batches = batches.get(header.batch_bytes()..)?;
     }
     end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tapedb_wire::Rest;
+
+    /// Counts what is passed on.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU64);
+
+    impl Watcher for Counting {
+        fn grown(&self, _: u32, _: Grown, _: &[u8]) {}
+
+        fn picked(&self, _: u32, _: Picked, _: &[u8]) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn symbols(&self, _: u32, _: &[&str]) {}
+
+        fn changed(&self) {}
+
+        fn gone(&self, _: Option<&str>) {}
+
+        fn denied(&self, _: &str) {}
+
+        fn interrupted(&self) {}
+
+        fn resumed(&self) {}
+    }
+
+    #[test]
+    fn a_channel_of_a_lost_connection_passes_nothing_on() {
+        let sink = Arc::new(Counting::default());
+        let weak = Arc::downgrade(&sink);
+        let state = State {
+            connection: None,
+            from: vec![0],
+            consumed: vec![0],
+            unread: vec![VecDeque::new()],
+            owed: 0,
+            begun: None,
+            is_over: false,
+            has_lapsed: false,
+        };
+        let watch = Arc::new(Watch {
+            stream_id: 1,
+            wanted: Some(Wanted::default()),
+            sink: weak,
+            attempt: Mutex::new(2),
+            state: Mutex::new(state),
+            begun: Notifier::default(),
+            pushed: Notifier::default(),
+        });
+        let push = |attempt| {
+            let channel = Channel { watch: watch.clone(), attempt };
+            let rows = Rest(&[0; 9]);
+            channel
+                .receive(ToClient::Picked { space: 0, first_sequence: 0, next_sequence: 5, rows })
+                .unwrap();
+            (sink.0.load(Ordering::Relaxed), locked(&watch.state).from[0])
+        };
+        assert_eq!(push(1), (0, 0), "another thread still read the connection before");
+        assert_eq!(push(2), (1, 5));
+    }
 }

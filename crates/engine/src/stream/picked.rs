@@ -138,7 +138,9 @@ impl Queue {
         if first_sequence > end {
             state.items.push_back(Item::Skip { next_sequence: first_sequence });
         }
-        let rest = match state.items.back_mut() {
+        // Where it begins before the end, what was pushed before is left out when it is read: not if it is part of another item.
+        let follows = first_sequence == 0 || first_sequence >= end;
+        let rest = match state.items.back_mut().filter(|_| follows) {
             Some(last) => last.join(item),
             None => Some(item),
         };
@@ -269,6 +271,11 @@ mod tests {
             pushed(vec![(5, rows(5, 10, b"a")), (10, rows(10, 11, b"b"))]),
             [rows(10, 11, b"b")],
             "read before"
+        );
+        assert_eq!(
+            pushed(vec![(10, rows(10, 12, b"a")), (11, rows(11, 14, b"b"))]),
+            [rows(10, 12, b"a"), rows(11, 14, b"b")],
+            "an overlap"
         );
         assert_eq!(pushed(vec![(0, Item::Lapsed), (0, Item::Lapsed)]), [Item::Lapsed]);
         let long = vec![0; ITEM_BYTES];

@@ -193,6 +193,10 @@ impl Connection {
                 return Err(End::Closing { kind: FailureKind::Login, why: why.clone() });
             }
             self.review()?;
+            // Also where another thread has emptied the send buffer.
+            if self.handle.may_go_on() {
+                self.note_capacity();
+            }
             let pause = self.pause();
             // A delayed connection is not read.
             self.was_busy &= pause.is_zero();
@@ -215,9 +219,9 @@ impl Connection {
             registered.map_err(|error| End::Lost { why: error.to_string() })?;
             self.wants_writable = wants_writable;
         }
-        // Another thread may just have freed buffer space for answers that this thread has missed.
-        let goes_on =
-            may_work && (self.has_frames || self.is_readable) && self.handle.send_buffer.has_capacity(1);
+        // Another thread may just have freed buffer space for answers and pushes that this thread has missed.
+        let has_work = (self.has_frames || self.is_readable) && self.handle.send_buffer.has_capacity(1);
+        let goes_on = may_work && (has_work || self.handle.may_go_on());
         let wait = if goes_on { Some(Duration::ZERO) } else { wait };
         // Data that is not read because the client is delayed or reads no answers must not keep the thread awake.
         let wanted = Wanted { data: !self.is_readable, space: wants_writable };
@@ -263,6 +267,12 @@ impl Connection {
         if self.handle.send_buffer.written() > written {
             self.heartbeat.note_received(self.now);
         }
+        self.note_capacity();
+    }
+
+    /// Lets watches and queries push again.
+    fn note_capacity(&self) {
+        self.handle.goes_on();
         if let Phase::Authenticated { session, .. } = &self.phase {
             session.note_capacity();
         }

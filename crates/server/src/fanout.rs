@@ -116,9 +116,12 @@ impl Fanout {
                 watches.iter().for_each(|watch| watch.fall_behind());
             }
         }
-        for shard in self.shards().iter() {
+        let shards = self.shards();
+        if let Some(shard) = watch.chosen_shard().and_then(|shard| shards.get(shard)) {
+            shard.watches.fetch_sub(1, Ordering::Relaxed);
             shard.send(Message::Leave(watch.clone()));
         }
+        drop(shards);
         let mut registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
         registration.watches -= 1;
         let ended = if registration.watches == 0 { registration.observing.take() } else { None };
@@ -135,20 +138,24 @@ impl Fanout {
     pub fn join(&self, watch: &Arc<Watch>, space: u32) {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner).len();
         let wanted = watches.div_ceil(WATCHES_EACH).clamp(1, self.shards_max);
-        let shard = {
-            let mut shards = self.shards();
-            let shard = watch.shard(|| {
-                if shards.len() < wanted {
-                    shards.push(Shard::start(&self.is_shared, &self.stream));
-                }
-                let least =
-                    (0..shards.len()).min_by_key(|shard| shards[*shard].watches.load(Ordering::Relaxed));
-                let least = least.unwrap_or(0);
-                shards[least].watches.fetch_add(1, Ordering::Relaxed);
-                least
-            });
-            shards[shard].clone()
-        };
+        let mut shards = self.shards();
+        if watch.chosen_shard().is_none() && shards.len() < wanted {
+            shards.extend(Shard::start(&self.is_shared, &self.stream));
+        }
+        if shards.is_empty() {
+            // The system starts no thread now.
+            drop(shards);
+            self.is_shared.store(false, Ordering::SeqCst);
+            return self.each(Watch::fall_behind);
+        }
+        let number = watch.shard(|| {
+            let watches = |number: &usize| shards[*number].watches.load(Ordering::Relaxed);
+            let least = (0..shards.len()).min_by_key(watches).unwrap_or(0);
+            shards[least].watches.fetch_add(1, Ordering::Relaxed);
+            least
+        });
+        let shard = shards[number].clone();
+        drop(shards);
         shard.send(Message::Join(watch.clone(), space));
     }
 
@@ -237,7 +244,8 @@ enum Message {
 }
 
 impl Shard {
-    fn start(is_shared: &Arc<AtomicBool>, stream: &Stream) -> Arc<Self> {
+    /// `None`: there is no thread.
+    fn start(is_shared: &Arc<AtomicBool>, stream: &Stream) -> Option<Arc<Self>> {
         let shard = Arc::new(Self {
             inbox: Mutex::default(),
             is_due: AtomicBool::new(true),
@@ -247,12 +255,10 @@ impl Shard {
             watches: AtomicUsize::new(0),
         });
         let server = Serving::new(shard.clone(), is_shared.clone(), stream);
-        // Without a thread its watches stay behind, and get what they read when their connections are woken.
-        if let Ok(spawned) = thread::Builder::new().name("tape-fanout".into()).spawn(move || server.run()) {
-            let _ = shard.thread.set(spawned.thread().clone());
-            *shard.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
-        }
-        shard
+        let spawned = thread::Builder::new().name("tape-fanout".into()).spawn(move || server.run()).ok()?;
+        let _ = shard.thread.set(spawned.thread().clone());
+        *shard.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
+        Some(shard)
     }
 
     fn wake(&self) {
@@ -381,7 +387,6 @@ impl Serving {
 
     fn leave(&mut self, watch: &Arc<Watch>) {
         let stays = |other: &Arc<Watch>| !Arc::ptr_eq(other, watch);
-        let before = self.len();
         match watch.wanted().and_then(|wanted| Some((wanted, *self.groups.get(wanted)?))) {
             None => self.of_all.retain(stays),
             Some((wanted, group)) => {
@@ -394,13 +399,6 @@ impl Serving {
                 }
             }
         }
-        if self.len() < before {
-            self.shard.watches.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.of_all.len() + self.members.values().map(Vec::len).sum::<usize>()
     }
 
     /// Serves the next messages of a space; returns the position after them.
@@ -450,9 +448,9 @@ impl Serving {
             return;
         }
         let next_sequence = span.next_sequence();
-        let picked = picker.pick(buffer, |group, rows| {
+        let picked = picker.pick(buffer, first_sequence, |group, rows| {
             for watch in members.get(&group).into_iter().flatten() {
-                watch.push_picked(space, first_sequence..next_sequence, rows);
+                watch.push_picked(space, first_sequence..next_sequence, rows, buffer);
             }
         });
         if picked.is_err() {
@@ -466,7 +464,7 @@ impl Serving {
             members
                 .values()
                 .flatten()
-                .for_each(|watch| watch.push_picked(space, next_sequence..next_sequence, &[]));
+                .for_each(|watch| watch.push_picked(space, first_sequence..next_sequence, &[], buffer));
         }
         members
             .values()

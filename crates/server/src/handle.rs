@@ -5,7 +5,7 @@ use crate::socket::Peer;
 use crate::traffic::ConnectionTraffic;
 use mio::Waker;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
@@ -38,6 +38,8 @@ pub(crate) struct ConnectionHandle {
     pub has_due: AtomicBool,
     /// Whether a thread coalesces pushes to it and will flush the send buffer.
     pub is_coalescing: AtomicBool,
+    /// Whether the connection's thread did not push because the send buffer had no capacity. Other threads may empty it.
+    lacks_capacity: AtomicBool,
 }
 
 impl ConnectionHandle {
@@ -57,7 +59,27 @@ impl ConnectionHandle {
             ended_because: OnceLock::new(),
             has_due: AtomicBool::new(false),
             is_coalescing: AtomicBool::new(false),
+            lacks_capacity: AtomicBool::new(false),
         }
+    }
+
+    /// Whether `bytes` may be sent now. If not, [`may_go_on`](Self::may_go_on) is true once they may.
+    pub fn has_capacity_or_waits(&self, bytes: usize) -> bool {
+        let has_capacity = self.send_buffer.has_capacity(bytes);
+        if !has_capacity {
+            self.lacks_capacity.store(true, Ordering::Relaxed);
+        }
+        has_capacity
+    }
+
+    /// Whether there is capacity again that the connection's thread, which calls this, has waited for.
+    pub fn may_go_on(&self) -> bool {
+        self.lacks_capacity.load(Ordering::Relaxed) && self.send_buffer.has_capacity(1)
+    }
+
+    /// The connection's thread goes on.
+    pub fn goes_on(&self) {
+        self.lacks_capacity.store(false, Ordering::Relaxed);
     }
 
     /// The user's name; empty before authentication.

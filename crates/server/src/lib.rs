@@ -21,6 +21,7 @@ mod metrics_page;
 mod pages;
 mod process;
 mod producers;
+mod push_frames;
 mod query;
 mod rewrites;
 mod send_buffer;

@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::proxy::Proxy;
 use crate::served::{Memory, Tcp, Transport, Unix, serve};
 use crate::support::*;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use tapedb_client::{Client, Options};
@@ -176,6 +176,14 @@ fn many_readers_get_what_they_want() {
     readers_get_what_they_want::<Memory>(7);
 }
 
+struct EndsLoading<'a>(&'a AtomicBool);
+
+impl Drop for EndsLoading<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn readers_come_and_go_while_others_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -185,13 +193,15 @@ fn readers_come_and_go_while_others_read() {
     let stream = local.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append(&stream, 0..10, 4);
     let stays = Want::symbols(&[2]);
-    let end = AtomicU64::new(0);
+    let end = AtomicBool::new(false);
     thread::scope(|scope| {
+        // Also when an assertion fails.
+        let ends = EndsLoading(&end);
         let mut cursor = stays.cursor(&db.stream("s").unwrap()).open().unwrap();
         let reader = scope.spawn(move || read(&mut cursor, Duration::ZERO));
         let loading = scope.spawn(|| {
             let mut number = 10;
-            while end.load(Ordering::SeqCst) == 0 {
+            while !end.load(Ordering::SeqCst) {
                 append(&stream, number..number + 50, 4);
                 number += 50;
             }
@@ -200,8 +210,11 @@ fn readers_come_and_go_while_others_read() {
         // From few readers to many and back: each passes from thread to thread.
         for round in 0..12 {
             let of = |number: usize| {
-                let want =
-                    if number % 2 == 0 { Want::symbols(&[number % 4]) } else { Want::types(&["Tick"]) };
+                let want = if number.is_multiple_of(2) {
+                    Want::symbols(&[number % 4])
+                } else {
+                    Want::types(&["Tick"])
+                };
                 want.cursor(&db.stream("s").unwrap()).skip_history().open().unwrap()
             };
             let mut cursors: Vec<Cursor> = (0..2 + 5 * (round % 2)).map(of).collect();
@@ -216,7 +229,7 @@ fn readers_come_and_go_while_others_read() {
                 }
             }
         }
-        end.store(1, Ordering::SeqCst);
+        drop(ends);
         loading.join().unwrap();
         check(&stays, &reader.join().unwrap(), &all(&stream));
     });

@@ -4,10 +4,13 @@
 use crate::killed::follow;
 use crate::process::Process;
 use crate::support::*;
+use std::io::Write;
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 use tapedb_engine::{Cursor, Loader, StreamOptions};
 use tapedb_schema::Timestamp;
+use tapedb_wire::{ClientSession, Login, ToServer};
 
 /// The most memory that a server may use for its clients: buffers, and free pages of its allocator.
 const GROWTH_BYTES_MAX: u64 = 48 << 20;
@@ -57,6 +60,52 @@ fn a_stalled_reader_delays_no_others() {
     for mut cursor in stalled {
         assert_eq!(follow(&mut cursor, 1), messages);
     }
+}
+
+/// Clients that do not read their sockets, though they have given credit for everything: the server holds a send buffer for each, and
+/// other readers, for which it picks too, are not delayed.
+#[test]
+fn clients_that_stop_reading_cost_a_bounded_buffer() {
+    let messages = 600_000;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path());
+    let options = StreamOptions { file_bytes_max: 4 << 20, ..StreamOptions::default() };
+    let stream = server.over_tcp().create_stream("s", schema(), options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    load(&mut loader, 0..1);
+    loader.flush().unwrap();
+    let _stalled: Vec<TcpStream> = (0..8).map(|number| stalled(&server, stream.id(), number < 4)).collect();
+    let active = server.over_unix();
+    let mut active = active.stream("s").unwrap().cursor().symbols(["A", "END"]).live().open().unwrap();
+    load(&mut loader, 1..messages / 10);
+    loader.flush().unwrap();
+    let before = server.resident_bytes();
+    load(&mut loader, messages / 10..messages);
+    loader.append("END", Timestamp(i64::MAX), &Tick::of(0)).unwrap();
+    loader.flush().unwrap();
+    assert_eq!(follow(&mut active, 0), messages);
+    let growth = server.resident_bytes().saturating_sub(before);
+    assert!(growth < GROWTH_BYTES_MAX, "the server grew by {growth} bytes");
+}
+
+/// A socket on which a watch begins, and that is not read.
+fn stalled(server: &Process, stream_id: u64, all: bool) -> TcpStream {
+    let address = server.url();
+    let mut socket = TcpStream::connect(address.strip_prefix("tape://").unwrap()).unwrap();
+    let (mut out, mut session, credit, lag_max, from) =
+        (Vec::new(), ClientSession::new(), 1 << 40, 0, vec![0]);
+    ClientSession::hello("stalls", Login::Anonymous, &mut out);
+    socket.write_all(&out).unwrap();
+    out.clear();
+    session.ask(&ToServer::Describe { name: "s", known: None }, &mut out);
+    let (symbols, schema_version, types) = (Some(vec!["A"]), 1, None);
+    let watch = match all {
+        true => ToServer::Watch { stream_id, credit, lag_max, from },
+        false => ToServer::WatchSome { stream_id, credit, lag_max, from, symbols, schema_version, types },
+    };
+    session.ask(&watch, &mut out);
+    socket.write_all(&out).unwrap();
+    socket
 }
 
 /// A reader that is opened after many appends reads them from files, before they are pushed to the stalled one of the same

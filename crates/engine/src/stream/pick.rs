@@ -125,14 +125,19 @@ impl Picker {
         self.is_outdated = true;
     }
 
-    /// Picks out of whole batches, as they lie in the log, and calls `take` for each group that wants some of their messages, with
-    /// [picked rows](tapedb_codec::batch::PickedRows).
+    /// Picks out of whole batches, as they lie in the log, the messages from a sequence number on, and calls `take` for each group
+    /// that wants some of them, with [picked rows](tapedb_codec::batch::PickedRows).
     ///
     /// # Errors
     /// When a batch is damaged, or its version of the schema cannot be read: then nothing is taken.
-    pub fn pick(&mut self, batches: &[u8], mut take: impl FnMut(GroupId, &[u8])) -> Result<(), Error> {
+    pub fn pick(
+        &mut self,
+        batches: &[u8],
+        from: u64,
+        mut take: impl FnMut(GroupId, &[u8]),
+    ) -> Result<(), Error> {
         self.look_up();
-        let picked = self.pick_all(batches);
+        let picked = self.pick_all(batches, from);
         for id in std::mem::take(&mut self.touched) {
             let Some(group) = &mut self.groups[id as usize] else { continue };
             group.close();
@@ -146,19 +151,22 @@ impl Picker {
         picked
     }
 
-    fn pick_all(&mut self, mut batches: &[u8]) -> Result<(), Error> {
+    fn pick_all(&mut self, mut batches: &[u8], from: u64) -> Result<(), Error> {
         while !batches.is_empty() {
             let header = BatchHeader::parse_stored(batches).map_err(damaged)?;
             let end = header.batch_bytes().min(batches.len());
             let (batch, rest) = batches.split_at(end);
             batch::check_stored(batch).map_err(damaged)?;
-            self.pick_batch(&header, batch)?;
+            self.pick_batch(&header, batch, from)?;
             batches = rest;
         }
         Ok(())
     }
 
-    fn pick_batch(&mut self, header: &BatchHeader, batch: &[u8]) -> Result<(), Error> {
+    fn pick_batch(&mut self, header: &BatchHeader, batch: &[u8], from: u64) -> Result<(), Error> {
+        if header.next_sequence() <= from {
+            return Ok(());
+        }
         // Most batches have many symbols; one with a single one is not opened where nothing wants that.
         if header.symbol_width == 0 && self.of_all.is_empty() && self.list_of(header.symbol_const) == 0 {
             return Ok(());
@@ -178,7 +186,8 @@ impl Picker {
             }
         };
         let Self { groups, rows, by_symbol, lists, of_all, touched, .. } = self;
-        for (row, symbol) in rows.symbols().iter().enumerate() {
+        let before = from.saturating_sub(header.first_sequence) as usize;
+        for (row, symbol) in rows.symbols().iter().enumerate().skip(before) {
             let list = match by_symbol.get(*symbol as usize) {
                 None | Some(0) => &[][..],
                 Some(list) => &lists[*list as usize - 1],
@@ -313,7 +322,7 @@ mod tests {
                 found.entry(group).or_default().extend(of);
             }
         };
-        picker.pick(bytes, take).unwrap();
+        picker.pick(bytes, 0, take).unwrap();
         found
     }
 
@@ -354,7 +363,14 @@ mod tests {
         // A damaged batch is no batch without messages.
         let mut flipped = bytes.clone();
         *flipped.last_mut().unwrap() ^= 1;
-        assert!(picker.pick(&flipped, |_, _| panic!("nothing is taken")).is_err());
+        assert!(picker.pick(&flipped, 0, |_, _| panic!("nothing is taken")).is_err());
         assert_eq!(picked(&mut picker, &bytes)[&renamed].len(), 1);
+        // A watch may begin within a batch.
+        let bytes = append(&[("A", 0, 1), ("D", 0, 2), ("A", 0, 3)]);
+        let mut counts = Vec::new();
+        let take = |group, rows: &[u8]| counts.extend(PickedRows::headers(rows).map(|it| (group, it.count)));
+        picker.pick(&bytes, 8, take).unwrap();
+        assert_eq!(counts, [(renamed, 1), (a, 1)]);
+        picker.pick(&bytes, 10, |_, _| panic!("all are before it")).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! Files of tables, opened and read record by record in bounded memory.
 
+use super::quotes::Quotes;
 use crate::container::{self, Member, Opened};
 use crate::error::{ImportError, LineLocation};
 use crate::lines::MAX_LINE_BYTES;
@@ -43,7 +44,8 @@ impl TableFile {
             None => container::open_plain(&self.path)?,
         };
         let since = Arc::new(AtomicU64::new(0));
-        let limited = Limited { reader, since: Arc::clone(&since) };
+        let quotes = Quotes::new(delimiter);
+        let limited = Limited { reader, since: Arc::clone(&since), quotes, is_broken: false };
         let reader =
             ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(limited);
         Ok(Records { reader, since, bytes_read, place: self.place(0) })
@@ -127,25 +129,34 @@ impl Records {
     }
 }
 
-/// Ends with an error where a record does not end, for instance because of a quote that is not closed.
+/// Ends with an error where a record does not end, or quotes are not those of a whole cell.
 struct Limited {
     reader: Box<dyn Read + Send>,
     since: Arc<AtomicU64>,
+    quotes: Quotes,
+    /// Something else than a cell's end is behind quotes.
+    is_broken: bool,
 }
 
 impl Read for Limited {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(out)?;
-        let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        if since > MAX_LINE_BYTES as u64 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!(
-                    "the row behind it has more than {} MiB; a quote may not be closed",
-                    MAX_LINE_BYTES >> 20
-                ),
-            ));
+        let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let count = if self.is_broken { 0 } else { self.reader.read(out)? };
+        let sound = self.quotes.sound(&out[..count]);
+        self.is_broken |= sound < count;
+        if self.is_broken && sound == 0 {
+            return Err(damaged("a row behind it has quotes that end before their cell does".into()));
         }
-        Ok(count)
+        if count == 0 && !out.is_empty() && self.quotes.is_open() {
+            return Err(damaged("a row behind it has a quote that is not closed".into()));
+        }
+        let since = self.since.fetch_add(sound as u64, Ordering::Relaxed) + sound as u64;
+        if since > MAX_LINE_BYTES as u64 {
+            return Err(damaged(format!(
+                "the row behind it has more than {} MiB; a quote may not be closed",
+                MAX_LINE_BYTES >> 20
+            )));
+        }
+        Ok(sound)
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Header {
     pub(super) symbol: Option<usize>,
     /// Column and field of all others.
     pub(super) fields: Vec<(usize, String)>,
+    /// Columns without a name, which may have empty cells only.
+    pub(super) unnamed: Vec<usize>,
     pub(super) count: usize,
 }
 
@@ -64,7 +66,14 @@ impl TableOptions {
             Some(names) => names.clone(),
             None => {
                 let mut record = ByteRecord::new();
-                records.next(&mut record)?;
+                let path = records.place.path.clone();
+                let wrong = |reason: &str| ImportError::WrongFormat { path, reason: reason.into() };
+                if !records.next(&mut record)? {
+                    return Err(wrong("the file has no header"));
+                }
+                if record.as_slice().contains(&0) || record.as_slice().starts_with(b"\xff\xfe") {
+                    return Err(wrong("the file is no text in UTF-8, but perhaps in UTF-16; convert it"));
+                }
                 let names = record.iter().map(|name| String::from_utf8_lossy(name).trim().to_string());
                 names.map(|name| name.trim_start_matches('\u{feff}').to_string()).collect()
             }
@@ -79,7 +88,9 @@ impl TableOptions {
                 format!("there is no column {wanted:?} ({option}); there are {}", names.join(", "))
             })
         };
-        if let Some((at, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        if let Some((at, name)) =
+            names.iter().enumerate().find(|(at, name)| !name.is_empty() && names[..*at].contains(name))
+        {
             return Err(format!(
                 "column {} has the name {name:?} of another; name them with --columns",
                 at + 1
@@ -94,7 +105,7 @@ impl TableOptions {
         for (column, _) in &self.renamed {
             place(column, "--map")?;
         }
-        let mut fields = Vec::new();
+        let (mut fields, mut unnamed) = (Vec::new(), Vec::new());
         for (at, name) in names.iter().enumerate() {
             if [Some(time), date, symbol].contains(&Some(at)) {
                 continue;
@@ -103,9 +114,11 @@ impl TableOptions {
             let field = renamed.map_or_else(|| field_name(name), |(_, field)| field.clone());
             if !field.is_empty() {
                 fields.push((at, field));
+            } else if renamed.is_none() {
+                unnamed.push(at);
             }
         }
-        Ok(Header { time, date, symbol, fields, count: names.len() })
+        Ok(Header { time, date, symbol, fields, unnamed, count: names.len() })
     }
 }
 

@@ -7,6 +7,7 @@ mod cells;
 mod file;
 mod infer;
 mod mapping;
+mod quotes;
 mod rows;
 #[cfg(test)]
 mod tests;

@@ -139,11 +139,14 @@ impl TableRows {
 
     /// Makes the body of the record; the error is the cell, and what was expected.
     fn row(&mut self) -> Result<Timestamp, (Option<usize>, String)> {
-        let Header { time, date, symbol, fields, count } = &self.header;
+        let Header { time, date, symbol, fields, unnamed, count } = &self.header;
         if self.record.len() != *count {
             return Err((None, format!("{count} cells as the header has, not {}", self.record.len())));
         }
         let record = &self.record;
+        if let Some(at) = unnamed.iter().find(|at| !record[**at].trim_ascii().is_empty()) {
+            return Err((Some(*at), "nothing in a column without a name; leave it out with --map =".into()));
+        }
         let cell = |at: usize| {
             std::str::from_utf8(&record[at]).map_err(|_| (Some(at), "a text in UTF-8".to_string()))
         };

@@ -139,6 +139,45 @@ fn a_schema_shows_in_the_first_rows() {
 }
 
 #[test]
+fn quotes_that_are_not_those_of_a_cell_swallow_no_rows() {
+    let schema = "message Tick { note: string? }";
+    let head = "time,symbol,note\n1706693400123,A,\"x, \"\"y\"\"\"\n1706693400124,A,";
+    for (rest, expected) in [
+        ("\"x\n1706693400125,A,y\n", "a quote that is not closed"),
+        ("\"x\n1706693400125,A,\"y\n", "quotes that end before their cell does"),
+        ("\"1\"5\n", "quotes that end before their cell does"),
+    ] {
+        let (_folder, file) = file(format!("{head}{rest}").as_bytes());
+        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
+        let mut rows = TableRows::open(&file, &options(), (&layouts, 0), OnBadLine::Skip(9)).unwrap();
+        assert!(rows.next_row().unwrap().is_some());
+        let error = rows.next_row().unwrap_err().to_string();
+        assert!(error.contains("line 2: cannot read on") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn columns_without_a_name_are_empty_or_refused() {
+    let text = "time,symbol,,price,size,\n1706693400123,A,,1,2, \n";
+    assert_eq!(read_as(TICK, text, &options(), OnBadLine::Stop).unwrap().len(), 1);
+    let text = "time,symbol,,price,size\n1706693400123,A,0,1,2\n";
+    assert!(
+        error_of(TICK, text, &options()).starts_with(", line 2: expected nothing in a column without a name")
+    );
+    let left_out = TableOptions { renamed: vec![(String::new(), String::new())], ..options() };
+    assert_eq!(read_as(TICK, text, &left_out, OnBadLine::Stop).unwrap().len(), 1);
+}
+
+#[test]
+fn files_that_are_no_text_are_named() {
+    assert!(error_of(TICK, "", &options()).ends_with("the file has no header"));
+    let utf16: Vec<u8> = "time,symbol,price,size\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let (_folder, file) = file(&utf16);
+    let error = infer_schema(&file, &options(), "Tick").unwrap_err().to_string();
+    assert!(error.contains("perhaps in UTF-16"), "{error}");
+}
+
+#[test]
 fn a_quote_that_is_not_closed_takes_bounded_memory() {
     let mut text = b"time,symbol,price,size\n1706693400123,\"A".to_vec();
     text.resize(64 << 20, b'x');

@@ -61,8 +61,13 @@ impl Times {
             }
             return Ok(time);
         }
-        let whole = text.split('.').next().and_then(|whole| whole.parse().ok());
-        let Some(unit) = whole.and_then(TimeUnit::of) else {
+        let whole = text.split('.').next().unwrap_or_default();
+        if is_calendar(whole) {
+            return Err("a number since 1970; its digits are those of a date and time too: write it with separators, or name \
+                        the unit with --time-unit"
+                .into());
+        }
+        let Some(unit) = whole.parse().ok().and_then(TimeUnit::of) else {
             return Err(
                 "a number since 1970 whose size shows its unit; name the unit with --time-unit".into()
             );
@@ -102,6 +107,25 @@ pub(super) fn is_number(text: &str) -> bool {
     // Eight digits are a date rather than a number of anything.
     digits.bytes().any(|byte| byte.is_ascii_digit())
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// Whether digits may be those of a date and a time of day, as in `202401310930` or `240131093000`: a count since 1970 of that size is
+/// of another century's part or of years to come.
+fn is_calendar(digits: &str) -> bool {
+    let Some(digits) = digits.is_ascii().then_some(digits) else { return false };
+    let part = |at: usize, length: usize| digits.get(at..at + length).map(|part| part.parse::<u32>().ok());
+    let is_from = |at: usize| {
+        let whole = [(at, 1..=12), (at + 2, 1..=31), (at + 4, 0..=23), (at + 6, 0..=59), (at + 8, 0..=59)];
+        whole
+            .iter()
+            .all(|(at, range)| part(*at, 2).is_none_or(|part| part.is_some_and(|part| range.contains(&part))))
+    };
+    let has_century = part(0, 2).flatten().is_some_and(|century| [19, 20].contains(&century));
+    match digits.len() {
+        10 | 16 | 18 => has_century && is_from(4),
+        12 => (has_century && is_from(4)) || is_from(2),
+        _ => false,
+    }
 }
 
 /// A date of eight digits, or with slashes, as one with dashes.
@@ -160,6 +184,16 @@ mod tests {
         assert!(read(&mut times, "1706693400000.1234567").contains("no finer than a nanosecond"));
         assert!(read(&mut Times::default(), "20240131").contains("--time-unit"));
         assert!(read(&mut Times::default(), "34200000").contains("--time-unit"));
+        for digits in ["2024013109", "202401310930", "240131093000", "2024013109300012", "202401310930001234"]
+        {
+            assert!(read(&mut Times::default(), digits).contains("those of a date"), "{digits}");
+        }
+        for digits in ["1999999999", "2024133109", "946684800000", "1706693400123456", "1706693400123456789"]
+        {
+            assert!(read(&mut Times::default(), digits).ends_with('Z'), "{digits}");
+        }
+        let mut millis = Times { unit: Some(TimeUnit::Millis), ..Times::default() };
+        assert_eq!(read(&mut millis, "202401310930"), "1976-05-31T14:35:10.930Z");
     }
 
     #[test]

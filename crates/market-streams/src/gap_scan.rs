@@ -4,6 +4,7 @@
 //! A symbol is complete only if each of its messages is a snapshot, or an update whose sequence numbers follow those of the update before.
 //! Everything else cannot be verified, and is never counted as complete.
 
+use crate::gap_chain::{Chains, Proof};
 use crate::gap_list::has_messages;
 use crate::gap_summary::{FoundGap, GapSummary};
 use crate::writer::Pass;
@@ -11,11 +12,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tapedb_codec::Record;
 use tapedb_engine::{Cursor, CursorBuilder, Error, Message, Stream};
-use tapedb_market::{Entry, Gap, GapCause, Package, PackageKind};
+use tapedb_market::{Gap, GapCause, Package};
 use tapedb_schema::Timestamp;
-
-/// Updates in a row that may have been there already; with more of them, the numbers have begun again.
-const BEHIND_MAX: u32 = 1_000;
 
 /// A scan of the messages of one stream, in time order.
 #[derive(Debug)]
@@ -39,11 +37,7 @@ struct Seen {
     name: String,
     is_selected: bool,
     last: Option<Timestamp>,
-    sequence: Option<u64>,
-    /// Sequence number of a snapshot that is below it: the numbers may have begun again.
-    below: Option<u64>,
-    /// Updates in a row whose numbers are not above it.
-    behind: u32,
+    chains: Chains,
     /// Updates whose sequence numbers are known.
     numbered: u64,
     /// Messages that nothing proves to be all.
@@ -105,8 +99,10 @@ impl GapScan {
                 };
                 seen.is_channel = Some(is_channel);
                 if seen.is_selected || is_channel {
-                    (seen.gaps, seen.sequence) = (seen.gaps + 1, None);
-                    self.summary.add(seen.found(time, message.decode()?, true), found);
+                    let gap = message.decode()?;
+                    seen.gaps += 1;
+                    seen.chains.end(&gap);
+                    self.summary.add(seen.found(time, gap, true), found);
                 }
             } else if seen.is_selected {
                 self.summary.messages += 1;
@@ -189,53 +185,19 @@ impl Seen {
             return Ok(None);
         }
         message.decode_into(package)?;
-        let range = package.entries.iter().find_map(|entry| match entry {
-            Entry::SequenceRange(range) => Some(*range),
-            _ => None,
-        });
-        // Numbers of trades are others than those of the book, and some venues leave trades out of their feeds.
-        let range = range.filter(|_| !package.entries.iter().any(|entry| matches!(entry, Entry::Trade(_))));
-        let (Some(range), Some(last), PackageKind::Update) = (range, package.sequence, package.kind) else {
-            // A snapshot states everything there is; it needs no proof.
-            let is_update = package.kind == PackageKind::Update;
-            self.unnumbered += u64::from(is_update);
-            if !is_update && package.sequence < self.sequence {
-                self.below = package.sequence;
-            }
-            return Ok(None);
-        };
-        self.numbered += 1;
-        let continues = |number: u64| {
-            range.previous.map_or(range.first <= number.saturating_add(1), |previous| previous <= number)
-        };
-        let Some(before) = self.sequence else {
-            self.sequence = Some(last);
-            return Ok(None);
-        };
-        if last <= before {
-            // One that was there already, unless the numbers have begun again: then nothing proves what came between.
-            self.behind += 1;
-            let is_next = |below: u64| last < before && last > below && continues(below);
-            if self.below.is_some_and(is_next) || self.behind > BEHIND_MAX {
+        match self.chains.follow(message.time(), package) {
+            Proof::Snapshot => {}
+            Proof::Numbered => self.numbered += 1,
+            Proof::None { numbered } => {
+                self.numbered += u64::from(numbered);
                 self.unnumbered += 1;
-                (self.sequence, self.below, self.behind) = (Some(last), None, 0);
             }
-            return Ok(None);
+            Proof::Gap(gap) => {
+                self.numbered += 1;
+                self.gaps += 1;
+                return Ok(Some(*gap));
+            }
         }
-        (self.sequence, self.below, self.behind) = (Some(last), None, 0);
-        if continues(before) {
-            return Ok(None);
-        }
-        self.gaps += 1;
-        // How many messages are missing is not known: venues number their changes over several symbols.
-        Ok(Some(Gap {
-            cause: GapCause::SequenceBreak,
-            from: self.last,
-            to: Some(message.time()),
-            first_missing: before.checked_add(1),
-            last_missing: range.previous.or(range.first.checked_sub(1)),
-            verifiable: true,
-            ..Gap::default()
-        }))
+        Ok(None)
     }
 }

@@ -9,6 +9,7 @@ mod bar_writer;
 mod bars;
 mod checkpoints;
 mod error;
+mod gap_chain;
 mod gap_list;
 mod gap_scan;
 mod gap_summary;

@@ -5,7 +5,7 @@ use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, StreamOptions};
 use tapedb_market::{Entry, Gap, GapCause, Level2Update, Package, PackageKind, SequenceRange, Trade};
 use tapedb_market_streams::{GapScan, GapSummary, Pass, Verdict, cause_name};
-use tapedb_schema::Timestamp;
+use tapedb_schema::{Ascii, Timestamp};
 
 type Messages<'a> = &'a [(&'a str, i64, Result<Package, Gap>)];
 
@@ -66,6 +66,46 @@ fn holes_in_sequence_numbers_are_found() {
     let (found, summary) = scan(&messages, &[], None);
     assert_eq!(found, ["7 A sequence break 10 11 2 7", "8 A sequence break 15 20 7 8"]);
     assert_eq!((summary.verdict(), summary.complete, summary.with_gaps), (Verdict::Gaps, 1, 1));
+}
+
+/// An update of a venue, with levels.
+fn of_venue(exchange: &str, first: u64, last: u64) -> Result<Package, Gap> {
+    let exchange = Ascii::new(exchange).ok();
+    update(first, last, None).map(|mut package| {
+        package.entries.push(Entry::Level2Update(Level2Update { exchange, ..Level2Update::default() }));
+        package
+    })
+}
+
+#[test]
+fn each_venue_of_a_symbol_has_its_own_numbers() {
+    let messages = [
+        ("A", 1, of_venue("X", 1, 5)),
+        ("A", 2, of_venue("Y", 9_001, 9_002)),
+        ("A", 3, of_venue("X", 6, 9)),
+        // Without levels: of the venue that it continues.
+        ("A", 4, update(10, 10, None)),
+        ("A", 5, of_venue("X", 11, 11)),
+        ("A", 6, of_venue("Y", 9_003, 9_003)),
+        ("A", 8, of_venue("X", 14, 15)),
+        ("A", 9, update(77, 78, None)),
+    ];
+    let (found, summary) = scan(&messages[..6], &[], None);
+    assert_eq!((found.len(), summary.verdict(), summary.numbered), (0, Verdict::Complete, 6));
+    let (found, summary) = scan(&messages, &[], None);
+    assert_eq!(found, ["8 A sequence break 12 13 5 8"]);
+    assert_eq!((summary.numbered, summary.unnumbered), (7, 1));
+    // A recorded gap of one venue leaves the others' numbers as they are.
+    let recorded = Gap { cause: GapCause::Reconnect, exchange: Ascii::new("X").ok(), ..Gap::default() };
+    let messages = [
+        messages[0].clone(),
+        messages[1].clone(),
+        ("A", 3, Err(recorded)),
+        ("A", 4, of_venue("X", 70, 71)),
+        ("A", 5, of_venue("Y", 9_005, 9_006)),
+    ];
+    let (found, _) = scan(&messages, &[], None);
+    assert_eq!(found, ["3 A recorded - - - -", "5 A sequence break 9003 9004 2 5"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::content::OrderChange;
 use super::orders::Arrival;
 use super::state::{BookKind, BookState, Doubt, PriceChange};
 use super::symbol::SymbolBooks;
+use super::venue::VenueBook;
 use crate::{
     BookAction, Entry, Gap, Level1, MarketByPrice, Order, OrderAction, Package, PackageKind, SequenceRange,
     Side,
@@ -76,11 +77,8 @@ impl Applier {
                 }
             }
             // The update advances a sequence only; it does not name its venue. Beside trades, the numbers are those of trades.
-            None if range.is_some() && !found.has_others => {
-                let of_prices = |venue: &super::VenueBook| venue.kind() == BookKind::Prices;
-                if books.venues.iter().filter(|venue| of_prices(venue)).count() == 1 {
-                    let exchange =
-                        books.venues.iter().find(|venue| of_prices(venue)).and_then(|v| v.exchange());
+            None if !found.has_others => {
+                if let Some(exchange) = found.range.and_then(|range| unnamed(books, range)) {
                     prices(books, (exchange, false), time, package, range);
                 }
             }
@@ -232,6 +230,21 @@ fn level(entry: &Entry) -> Option<(Option<Ascii<8>>, PriceChange)> {
         }
         Entry::Trade(_) | Entry::Level1(_) | Entry::SequenceRange(_) => return None,
     })
+}
+
+/// The venue of an update without levels: the only one, or the one whose numbers it continues.
+#[cold]
+fn unnamed(books: &SymbolBooks, range: SequenceRange) -> Option<Option<Ascii<8>>> {
+    let is_next = |venue: &&VenueBook| {
+        venue.sequence.is_some_and(|number| match range.previous {
+            Some(previous) => previous == number,
+            None => Some(range.first) == number.checked_add(1),
+        })
+    };
+    let of_prices = || books.venues.iter().filter(|venue| venue.kind() == BookKind::Prices);
+    let is_only = of_prices().count() == 1;
+    let mut found = of_prices().filter(|venue| is_only || is_next(venue));
+    found.next().filter(|_| found.next().is_none()).map(VenueBook::exchange)
 }
 
 /// The level-2 entries of one venue, which may be one of several.

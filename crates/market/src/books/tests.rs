@@ -7,7 +7,7 @@ use crate::{
     PackageKind, SequenceRange, Side, Trade,
 };
 use std::collections::HashMap;
-use tapedb_schema::{Decimal64, Timestamp};
+use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 pub(super) const T: Timestamp = Timestamp(1);
 
@@ -70,6 +70,30 @@ fn numbers_of_trades_are_not_those_of_the_book() {
     let trades = diff(900, 905, None, [Entry::Trade(Trade::default())]);
     let books = after(&[snapshot(7, "9"), diff(8, 9, None, []), trades, diff(10, 12, None, [set("4", "1")])]);
     assert_eq!((venue(&books).state(), bids(&books).len()), (BookState::Good, 2));
+}
+
+#[test]
+fn an_update_without_levels_is_of_the_venue_that_it_continues() {
+    let of = |mut package: Package, name: &str| {
+        for entry in &mut package.entries {
+            match entry {
+                Entry::Level2Update(entry) => entry.exchange = Ascii::new(name).ok(),
+                Entry::Level2Snapshot(entry) => entry.exchange = Ascii::new(name).ok(),
+                _ => {}
+            }
+        }
+        package
+    };
+    let states = |packages: &[Package]| -> Vec<BookState> {
+        after(packages).symbol(0).unwrap().venues().iter().map(VenueBook::state).collect()
+    };
+    let begin = [of(snapshot(7, "9"), "X"), of(snapshot(700, "8"), "Y"), diff(8, 9, None, [])];
+    let next = [of(diff(10, 10, None, [set("4", "1")]), "X"), of(diff(701, 701, None, [set("4", "1")]), "Y")];
+    assert_eq!(states(&[&begin[..], &next[..]].concat()), [BookState::Good, BookState::Good]);
+    // Without it, one is missing; and one that continues none says nothing.
+    assert_eq!(states(&[&begin[..2], &next[..]].concat()), [BookState::Unknown, BookState::Good]);
+    let nobody = [diff(50, 60, None, []), next[1].clone()];
+    assert_eq!(states(&[&begin[..2], &nobody[..]].concat()), [BookState::Seeded, BookState::Good]);
 }
 
 #[test]

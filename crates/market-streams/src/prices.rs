@@ -7,8 +7,8 @@ use tapedb_engine::{Error, Message, Stream};
 use tapedb_market::{Entry, MarketByPrice, Order, OrderAction, Package, Side, SymbolBooks, Trade};
 use tapedb_schema::Decimal64;
 
-/// Conditions of trades from before a subscription.
-const HISTORY: [&str; 2] = ["HISTORY", "snapshot"];
+/// Conditions of trades from before a subscription (`LAST` of Coinbase's `last_match`).
+const HISTORY: [&str; 3] = ["HISTORY", "snapshot", "LAST"];
 
 /// What bars are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

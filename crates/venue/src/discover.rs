@@ -245,11 +245,7 @@ fn add_file(
     };
     match format {
         Format::BinanceRawWs if gzip || begins_as(format, &container::head(path)?) => {
-            add(
-                None,
-                metadata(path)?.len(),
-                Detail::Binance(binance::Capture::of_path(path, options.receive_time_unit)),
-            );
+            add(None, metadata(path)?.len(), Detail::Binance(binance::Capture::of_path(path, options)));
         }
         Format::Dbn => {
             if let Some(file) = databento::DbnFile::of_path(path) {

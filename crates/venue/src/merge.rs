@@ -35,7 +35,7 @@ pub struct Merge {
     heap: BinaryHeap<Reverse<(Timestamp, usize)>>,
     /// The source whose row was returned last.
     taken: Option<usize>,
-    /// Counters of the sources that have ended, and what their files hold.
+    /// Counters of the sources that have ended, of all sources those of times, and what the files of those that ended hold.
     ended: Counters,
     bytes_ended: u64,
     bytes_total: u64,
@@ -46,6 +46,8 @@ struct Slot {
     source: Option<Box<dyn Source>>,
     record: AnyRecord,
     symbol: String,
+    /// The time of the row before.
+    last: Option<Timestamp>,
 }
 
 impl Merge {
@@ -121,6 +123,8 @@ impl Merge {
             Ok(Some(row)) => {
                 slot.symbol.clear();
                 slot.symbol.push_str(row.symbol);
+                let before = slot.last.replace(row.time);
+                self.ended.backward += u64::from(before.is_some_and(|before| row.time < before));
                 self.heap.push(Reverse((row.time, index)));
                 return Ok(());
             }

@@ -53,6 +53,8 @@ pub struct Counters {
     pub unverifiable: u64,
     /// Messages [`Gap`](tapedb_market::Gap) among the rows.
     pub gaps: u64,
+    /// Rows that are earlier than the row before them in their file.
+    pub backward: u64,
     /// Units that times of receipt seem to have, by their size, where these are not the format's.
     pub guessed_units: BTreeSet<&'static str>,
 }
@@ -73,6 +75,7 @@ impl Counters {
         self.checks_failed += other.checks_failed;
         self.unverifiable += other.unverifiable;
         self.gaps += other.gaps;
+        self.backward += other.backward;
         self.guessed_units.extend(&other.guessed_units);
     }
 

@@ -154,8 +154,11 @@ fn trades_are_those_of_packages_orders_and_changes_at_a_price() {
     let change = MarketByPrice { action: Some(OrderAction::Trade), price, size, ..MarketByPrice::default() };
     loader.append("A", Timestamp(16), &change).unwrap();
     loader.append("A", Timestamp(17), &MarketByPrice { snapshot: true, ..change.clone() }).unwrap();
-    let old = Trade { condition: "HISTORY".parse().ok(), price: number("3"), ..Trade::default() };
-    let package = Package { entries: vec![Entry::Trade(old)], ..Package::default() };
+    let old = ["HISTORY", "LAST"].map(|condition| {
+        let condition = condition.parse().ok();
+        Entry::Trade(Trade { condition, price: number("3"), ..Trade::default() })
+    });
+    let package = Package { entries: old.into(), ..Package::default() };
     loader.append("A", Timestamp(18), &package).unwrap();
     loader.close().unwrap();
     assert_eq!(market.write(), (1, 0));

@@ -9,6 +9,7 @@ use crate::fields::BadLine;
 use crate::frames::by_symbol::BySymbol;
 use crate::frames::chain::Chain;
 use crate::frames::messages::Messages;
+use crate::frames::scalar::round_quoted;
 use crate::frames::{Frames, path_of};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -119,7 +120,13 @@ struct Control {
 
 impl CaptureFrames {
     pub(crate) fn new(exchange: &str) -> Self {
-        let capture = Capture { symbol: None, exchange: Ascii::new(exchange).ok(), day: None, unit: None };
+        let capture = Capture {
+            symbol: None,
+            exchange: Ascii::new(exchange).ok(),
+            day: None,
+            unit: None,
+            round: false,
+        };
         Self { parser: capture.parser(), chains: BySymbol::default() }
     }
 
@@ -176,6 +183,33 @@ impl Frames for CaptureFrames {
     }
 
     fn frame(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
+        let Err(bad) = self.frame_as_it_is(text, out) else { return Ok(()) };
+        // No frame that is refused has left anything behind.
+        match round_quoted(text).filter(|_| out.rounds()) {
+            Some((rounded, count)) => {
+                self.frame_as_it_is(&rounded, out).map_err(|_| bad)?;
+                out.counters().rounded_numbers += count;
+                Ok(())
+            }
+            None => Err(bad),
+        }
+    }
+
+    fn answer(&mut self, url: &str, body: &str, out: &mut Messages) -> Result<(), BadLine> {
+        let path = path_of(url);
+        let symbol = url.split(['?', '&']).find_map(|part| part.strip_prefix("symbol="));
+        match symbol.filter(|_| path.ends_with("/depth")) {
+            Some(symbol) => self.known(body, Some(symbol), out),
+            None => {
+                out.unknown(&path);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl CaptureFrames {
+    fn frame_as_it_is(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
         let kind =
             super::enveloped_stream(text).and_then(|stream| stream.split('@').nth(1)).unwrap_or_default();
         if kind == "aggTrade" {
@@ -191,18 +225,6 @@ impl Frames for CaptureFrames {
                 .map_err(|()| out.bad(&envelope.stream, "a candle with its times"))?;
         }
         self.known(text, None, out)
-    }
-
-    fn answer(&mut self, url: &str, body: &str, out: &mut Messages) -> Result<(), BadLine> {
-        let path = path_of(url);
-        let symbol = url.split(['?', '&']).find_map(|part| part.strip_prefix("symbol="));
-        match symbol.filter(|_| path.ends_with("/depth")) {
-            Some(symbol) => self.known(body, Some(symbol), out),
-            None => {
-                out.unknown(&path);
-                Ok(())
-            }
-        }
     }
 }
 

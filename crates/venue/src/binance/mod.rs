@@ -31,8 +31,10 @@ pub(super) use capture::CaptureFrames;
 use super::clock;
 use super::clock::DayClock;
 use super::fields::BadLine;
+use super::options::ImportOptions;
 use super::record::AnyRecord;
-use super::source::{LineParser, Parsed, is_symbol};
+use super::source::{Counters, LineParser, Parsed, is_symbol};
+use crate::frames::scalar::round_quoted;
 use frames::{
     Best, Depth, Envelope, FundingTime, Head, MarkFrame, MaybeNumber, Number, Snapshot, Ticker, TradeFrame,
 };
@@ -61,11 +63,13 @@ pub(super) struct Capture {
     day: Option<Timestamp>,
     /// The unit of times of receipt, if given.
     unit: Option<TimeUnit>,
+    /// Round numbers of more than 16 digits.
+    round: bool,
 }
 
 impl Capture {
     /// From `usdm-btcusdt_20240808.gz`.
-    pub(super) fn of_path(path: &Path, unit: Option<TimeUnit>) -> Self {
+    pub(super) fn of_path(path: &Path, options: &ImportOptions) -> Self {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let stem = name.split('.').next().unwrap_or_default();
         let (prefix, rest) = stem.split_once('-').unwrap_or(("", stem));
@@ -81,7 +85,13 @@ impl Capture {
         let exchange = market.unwrap_or("BINANCE");
         let symbol = (!symbol.is_empty()).then(|| symbol.to_ascii_uppercase());
         let day = clock::date(date.as_bytes()).and_then(|date| DayClock::fixed(date, 0));
-        Self { symbol, exchange: Ascii::new(exchange).ok(), day: day.map(|day| day.start()), unit }
+        Self {
+            symbol,
+            exchange: Ascii::new(exchange).ok(),
+            day: day.map(|day| day.start()),
+            unit: options.receive_time_unit,
+            round: options.round_numbers,
+        }
     }
 
     /// No row is before this: a day before the one in the name.
@@ -105,7 +115,7 @@ impl Capture {
     }
 
     pub(super) fn parser(&self) -> Parser {
-        Parser { capture: self.clone(), guessed: None, symbol: String::new(), seen: Seen::None }
+        Parser { capture: self.clone(), guessed: None, symbol: String::new(), seen: Seen::None, rounded: 0 }
     }
 }
 
@@ -116,6 +126,8 @@ pub(super) struct Parser {
     /// Symbol of the last row.
     symbol: String,
     seen: Seen,
+    /// Numbers that were rounded since they were last counted.
+    rounded: u64,
 }
 
 /// The symbols that frames have named so far.
@@ -130,6 +142,10 @@ impl LineParser for Parser {
         &self.symbol
     }
 
+    fn count(&mut self, counters: &mut Counters) {
+        counters.rounded_numbers += std::mem::take(&mut self.rounded);
+    }
+
     fn guessed_unit(&self) -> Option<TimeUnit> {
         self.guessed.filter(|unit| *unit != TimeUnit::Nanos)
     }
@@ -142,7 +158,7 @@ impl LineParser for Parser {
         let json = std::str::from_utf8(&line[space + 1..]);
         let json =
             json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
-        match self.frame(json, out.package()) {
+        match self.frame_or_rounded(json, out.package()) {
             Ok(Frame::Package) => Ok(Parsed::Row(time)),
             Ok(Frame::Other(record)) => {
                 *out = record;
@@ -238,10 +254,23 @@ impl Parser {
     fn bad_time(&self) -> BadLine {
         let unit = match (self.capture.unit, self.guessed) {
             (Some(unit), _) => format!("in {}", unit.name()),
-            (None, Some(unit)) => format!("in {}, as in the lines before,", unit.name()),
-            (None, None) => "since 1970 in nanoseconds (or us, ms, s), not before 1973,".into(),
+            (None, Some(unit)) => format!("in {}, as in the lines before", unit.name()),
+            (None, None) => "since 1970 in nanoseconds (or us, ms, s), not before 1973".into(),
         };
         BadLine::new(0, format!("local receive time {unit}, a space and a JSON frame"))
+    }
+
+    /// The frame as it is; if a number has too many digits for it, and it shall be, with rounded ones.
+    fn frame_or_rounded(&mut self, json: &str, out: &mut Package) -> Result<Frame, Problem> {
+        let error = match self.frame(json, out) {
+            Err(Problem::Json(error)) if self.capture.round => error,
+            other => return other,
+        };
+        let Some((rounded, count)) = round_quoted(json) else { return Err(Problem::Json(error)) };
+        *out = Package::default();
+        let frame = self.frame(&rounded, out).map_err(|_| Problem::Json(error))?;
+        self.rounded += count;
+        Ok(frame)
     }
 
     /// Fills in the package, or makes another row.

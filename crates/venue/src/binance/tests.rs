@@ -4,7 +4,7 @@ use super::*;
 use tapedb_schema::Decimal64;
 
 fn parser() -> Parser {
-    Capture::of_path(Path::new("x/usdm-btcusdt_20240808.gz"), None).parser()
+    Capture::of_path(Path::new("x/usdm-btcusdt_20240808.gz"), &ImportOptions::default()).parser()
 }
 
 fn parse(parser: &mut Parser, json: &str) -> Result<Package, String> {
@@ -34,7 +34,7 @@ const DIFF: &str = r#"{"e":"depthUpdate","E":1723161256299,"T":1723161256298,"s"
 #[test]
 fn file_names_tell_exchange_and_symbol() {
     let of = |name: &str| {
-        let capture = Capture::of_path(Path::new(name), None);
+        let capture = Capture::of_path(Path::new(name), &ImportOptions::default());
         (capture.exchange.unwrap().to_string(), capture.symbol.unwrap())
     };
     assert_eq!(of("cm-btcusd_perp_20240808.gz"), ("BINCOINM".into(), "BTCUSD_PERP".into()));
@@ -46,7 +46,7 @@ fn file_names_tell_exchange_and_symbol() {
 
 #[test]
 fn file_names_tell_the_day() {
-    let start = |name: &str| Capture::of_path(Path::new(name), None).start();
+    let start = |name: &str| Capture::of_path(Path::new(name), &ImportOptions::default()).start();
     assert_eq!(start("cm-btcusd_perp_20240808.gz").to_string(), "2024-08-07T00:00:00Z");
     for name in ["cm-btcusd_perp.gz", "spot-btcusdt_20241308.gz", "spot-btcusdt.gz", "x"] {
         assert_eq!(start(name), Timestamp::MIN, "{name}");
@@ -183,7 +183,8 @@ fn the_unit_of_times_is_what_their_size_tells() {
         assert!(parse(&mut parser(), none).unwrap_err().contains("not before 1973"), "{none}");
     }
     let path = Path::new("x/usdm-btcusdt_20240808.gz");
-    let mut stated = Capture::of_path(path, Some(TimeUnit::Nanos)).parser();
+    let options = ImportOptions { receive_time_unit: Some(TimeUnit::Nanos), ..ImportOptions::default() };
+    let mut stated = Capture::of_path(path, &options).parser();
     assert_eq!(parse(&mut stated, "17").unwrap(), "1970-01-01T00:00:00.000000017Z");
 }
 
@@ -277,6 +278,29 @@ fn liquidations_of_captures() {
             ("BTCUSDT", "9910.5")
         );
         assert_eq!(liquidation.match_time.unwrap().nanos(), 1_568_014_460_890_000_000);
+    }
+}
+
+#[test]
+fn long_numbers_are_refused_or_rounded_and_counted() {
+    use crate::frames::messages::Messages;
+    let frame = DIFF.replace("0.014", "0.00000000000000001234567890123456789");
+    let options = ImportOptions { round_numbers: true, ..ImportOptions::default() };
+    let mut rounding = Capture::of_path(Path::new("x/usdm-btcusdt_20240808.gz"), &options).parser();
+    assert!(parse(&mut parser(), &frame).unwrap_err().contains("19 digits"));
+    let package = parse(&mut rounding, &frame).unwrap();
+    let Entry::Level2Update(update) = &package.entries[1] else { panic!("{package:?}") };
+    assert_eq!((update.size, package.entries.len()), (Some(number("1.234567890123457E-17")), 4));
+    let mut counters = Counters::default();
+    rounding.count(&mut counters);
+    assert_eq!(counters.rounded_numbers, 1);
+    assert!(parse(&mut rounding, &frame.replace("\"u\":9", "\"u\":-9")).is_err());
+    for round in [false, true] {
+        let mut out = Messages::new("BINUSDM", round);
+        out.begin(Timestamp(1_723_161_256_000_000_000), &frame);
+        let read = crate::frames::Frames::frame(&mut CaptureFrames::new("BINUSDM"), &frame, &mut out);
+        assert_eq!((read.is_ok(), out.counters().rounded_numbers), (round, u64::from(round)));
+        assert_eq!(out.take().is_some(), round);
     }
 }
 

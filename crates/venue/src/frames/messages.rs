@@ -70,6 +70,11 @@ impl Messages {
         (self.received, self.frame) = (received, (frame.as_ptr() as usize, frame.len()));
     }
 
+    /// Whether numbers of more than 16 digits are rounded.
+    pub(crate) fn rounds(&self) -> bool {
+        self.round
+    }
+
     pub(crate) fn received(&self) -> Timestamp {
         self.received
     }

@@ -57,6 +57,31 @@ pub(crate) fn decimal(text: &str, round: bool) -> Result<(Decimal64, bool), Deci
     }
 }
 
+/// A text of JSON whose numbers in quotes, if they have too many digits, are rounded, and how many were; `None`: none has, or there are
+/// escapes.
+pub(crate) fn round_quoted(json: &str) -> Option<(String, u64)> {
+    if json.contains('\\') {
+        return None;
+    }
+    let (mut text, mut count) = (String::new(), 0);
+    for (at, part) in json.split('"').enumerate() {
+        if at > 0 {
+            text.push('"');
+        }
+        let is_number = at % 2 == 1
+            && part.len() > DIGITS_MAX
+            && part.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        match decimal(part, true) {
+            Ok((number, true)) if is_number => {
+                text.push_str(&number.to_string());
+                count += 1;
+            }
+            _ => text.push_str(part),
+        }
+    }
+    (count > 0).then_some((text, count))
+}
+
 /// The nearest decimal of 16 digits, the even one of two that are as near. The text is a number with more digits.
 fn rounded(text: &str) -> Result<Decimal64, DecimalError> {
     let (mantissa, written) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -94,6 +119,17 @@ mod tests {
         }
         assert_eq!(Scalar("12").u64(), Some(12));
         assert_eq!((Scalar("-1").u64(), Scalar("+1").u64(), Scalar("").u64()), (None, None, None));
+    }
+
+    #[test]
+    fn only_numbers_in_quotes_are_rounded_in_a_text() {
+        let text =
+            r#"{"s":"A12345678901234567890","u":123456789012345678901,"p":["1.00000000000000051","2"]}"#;
+        let rounded =
+            r#"{"s":"A12345678901234567890","u":123456789012345678901,"p":["1.000000000000001","2"]}"#;
+        assert_eq!(round_quoted(text), Some((rounded.into(), 1)));
+        assert_eq!(round_quoted(r#"{"p":"1.5","q":"1.0000000000000000000"}"#), None);
+        assert_eq!(round_quoted(r#"{"s":"\"","p":"1.00000000000000051"}"#), None);
     }
 
     #[test]

@@ -83,9 +83,11 @@ impl Messages {
         self.record += 1;
     }
 
-    /// Length of the next message with its length, once all of it is in the window. A length of zero ends a session, or the file.
+    /// Length of the next message with its length, once all of it is in the window. A length of zero ends a session, or the file; more of
+    /// them one after another are what a disk has lost.
     #[inline]
     fn whole_message(&mut self) -> Result<Option<usize>, ImportError> {
+        let mut is_behind_end = false;
         loop {
             if !self.has(LENGTH_BYTES)? {
                 if self.window.bytes().is_empty() {
@@ -96,6 +98,11 @@ impl Messages {
             let bytes = self.window.bytes();
             let length = LENGTH_BYTES + usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
             if length == LENGTH_BYTES {
+                if is_behind_end {
+                    let what = "zeros where a message should be";
+                    return Err(self.damaged(io::Error::new(io::ErrorKind::InvalidData, what)));
+                }
+                is_behind_end = true;
                 self.window.pass(length);
                 continue;
             }

@@ -202,6 +202,16 @@ fn two_lines_of_a_capture_are_one_and_what_is_missing_is_a_gap() {
 }
 
 #[test]
+fn one_length_of_zero_ends_a_session_and_more_are_damage() {
+    let sessions = [framed(&[add(1)]), vec![0, 0], framed(&[add(2)]), vec![0, 0]].concat();
+    let name = "01302019.NASDAQ_ITCH50";
+    assert_eq!(read(name, &sessions, OnBadLine::Stop).unwrap().len(), 2);
+    let lost = [framed(&[add(1)]), vec![0; 4], framed(&[add(2)])].concat();
+    let error = read(name, &lost, OnBadLine::Skip(9)).unwrap_err().to_string();
+    assert!(error.contains("record 2 at byte") && error.contains("zeros where a message"), "{error}");
+}
+
+#[test]
 fn a_packet_that_the_capture_cuts_is_a_gap() {
     use crate::pcap::fixture::{capture, frame};
     let whole = frame(&packet(1, &[add(1), add(2)]));

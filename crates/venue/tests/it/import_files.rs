@@ -132,6 +132,18 @@ fn sources_are_merged_by_time_then_source_then_row() {
 }
 
 #[test]
+fn times_that_go_back_in_a_file_are_counted() {
+    let folder = Folder::new();
+    let lines = b"5,1,1,P,0,0\n3,1,1,P,0,0\n4,1,1,P,0,0\n1,1,1,P,0,0\n";
+    folder.file("1/20131009_trade.zip", &zip(&[(TRADES, lines)]));
+    folder.file("2/20131008_trade.zip", &zip(&[("20131008_spy_Trade_Tick.csv", b"7,1,1,P,0,0\n")]));
+    let (mut merge, mut record) =
+        (Merge::new(find(Format::UsEquityTicks, folder.path()).unwrap()), AnyRecord::default());
+    while merge.next(&mut record).unwrap().is_some() {}
+    assert_eq!((merge.counters().rows, merge.counters().backward), (5, 2));
+}
+
+#[test]
 fn a_capture_is_opened_when_its_day_comes() {
     let folder = Folder::new();
     let first =

@@ -29,6 +29,8 @@ pub struct Checks {
     unverifiable: u64,
     gaps: u64,
     rounded_numbers: u64,
+    /// Messages that are earlier than the one before them in their file.
+    backward: u64,
 }
 
 impl Checks {
@@ -39,6 +41,7 @@ impl Checks {
             unverifiable: counters.unverifiable,
             gaps: counters.gaps,
             rounded_numbers: counters.rounded_numbers,
+            backward: counters.backward,
         }
     }
 
@@ -60,6 +63,10 @@ impl Checks {
         if self.rounded_numbers > 0 {
             let count = ui::thousands(self.rounded_numbers);
             text.push_str(&format!("{count} numbers of more than 16 digits were rounded\n"));
+        }
+        if self.backward > 0 {
+            let count = ui::thousands(self.backward);
+            text.push_str(&format!("{count} messages are earlier than the one before them in their file\n"));
         }
         text
     }

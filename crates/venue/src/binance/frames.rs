@@ -143,15 +143,23 @@ impl VenueTime {
     pub(super) fn time(self) -> Option<Timestamp> {
         self.0
     }
+
+    /// `None`: it is no such time.
+    pub(super) fn of(number: u64) -> Option<Self> {
+        Self::of_number(i64::try_from(number).ok()?)
+    }
+
+    fn of_number(number: i64) -> Option<Self> {
+        let unit = TimeUnit::of(number).filter(|unit| [TimeUnit::Millis, TimeUnit::Micros].contains(unit));
+        unit.and_then(|unit| unit.timestamp(number)).map(|time| Self(Some(time)))
+    }
 }
 
 impl<'de> Deserialize<'de> for VenueTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
-        let unit = TimeUnit::of(number).filter(|unit| [TimeUnit::Millis, TimeUnit::Micros].contains(unit));
-        let time = unit.and_then(|unit| unit.timestamp(number));
         let out_of_range = || de::Error::custom("a time in milliseconds or microseconds, not before 1973");
-        Ok(Self(Some(time.ok_or_else(out_of_range)?)))
+        Self::of_number(number).ok_or_else(out_of_range)
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod capture;
 mod frames;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -53,6 +54,8 @@ pub(super) const LOOKED_FOR: &str =
 const BEFORE_DAY_NS: i64 = 86_400_000_000_000;
 /// A level's place is a `u16`.
 const LEVELS_MAX: usize = 1 << 16;
+/// How an envelope begins.
+const ENVELOPE: &str = "{\"stream\":\"";
 
 /// The content of the file's name.
 #[derive(Debug, Clone)]
@@ -280,6 +283,10 @@ impl Parser {
                 Some(Kind::Best) => {
                     self.best(stream, &serde_json::from_str::<Envelope<Best<'_>>>(json)?.data)
                 }
+                Some(Kind::Depth) => match self.scanned_depth(json, stream.len(), out) {
+                    Some(frame) => Ok(frame),
+                    None => self.enveloped(Kind::Depth, json, out),
+                },
                 Some(kind) => self.enveloped(kind, json, out),
                 None => check_json(json).map(|()| Frame::Unknown(kind_name(stream))),
             },
@@ -323,6 +330,25 @@ impl Parser {
         })
     }
 
+    /// A diff in Binance's own form; the package is as it was if it is in another.
+    fn scanned_depth(&mut self, json: &str, stream_bytes: usize, out: &mut Package) -> Option<Frame> {
+        // The numbers come before the levels in the package, and in the frame too.
+        out.entries.push(Entry::SequenceRange(SequenceRange::default()));
+        let exchange = self.capture.exchange;
+        let head = scan::depth(json, ENVELOPE.len() + stream_bytes + 1, |side, price, size| {
+            out.entries.push(update(exchange, side, &(price, size)));
+        });
+        let Some(head) = head else {
+            out.entries.clear();
+            return None;
+        };
+        out.entries[0] = Entry::SequenceRange(SequenceRange { first: head.first, previous: head.previous });
+        (out.source_time, out.match_time) = (head.event_time.time(), head.match_time.time());
+        out.sequence = Some(head.last);
+        self.name(head.symbol);
+        Some(Frame::Package)
+    }
+
     fn depth(&mut self, frame: &Depth<'_>, out: &mut Package) -> Frame {
         self.name(&frame.symbol);
         (out.source_time, out.match_time) = (frame.event_time.time(), frame.match_time.time());
@@ -330,21 +356,9 @@ impl Parser {
         out.entries
             .push(Entry::SequenceRange(SequenceRange { first: frame.first, previous: frame.previous }));
         for (side, levels) in [(Side::Bid, &frame.bids), (Side::Ask, &frame.asks)] {
-            out.entries.extend(levels.iter().map(|level| self.update(side, level)));
+            out.entries.extend(levels.iter().map(|level| update(self.capture.exchange, side, level)));
         }
         Frame::Package
-    }
-
-    fn update(&self, side: Side, &(price, size): &(Number, Number)) -> Entry {
-        let delete = size.is_zero();
-        Entry::Level2Update(Level2Update {
-            action: if delete { BookAction::Delete } else { BookAction::Set },
-            side,
-            price: price.0,
-            size: (!delete).then_some(size.0),
-            exchange: self.capture.exchange,
-            ..Level2Update::default()
-        })
     }
 
     fn ticker(&mut self, frame: &Ticker<'_>, out: &mut Package) -> Frame {
@@ -478,9 +492,21 @@ impl Parser {
 
 /// The stream's name if the frame begins as Binance writes it, so that the rest is read only once.
 fn enveloped_stream(json: &str) -> Option<&str> {
-    let rest = json.strip_prefix("{\"stream\":\"")?;
+    let rest = json.strip_prefix(ENVELOPE)?;
     let length = rest.bytes().position(|byte| byte == b'"' || byte == b'\\')?;
     (rest.as_bytes()[length] == b'"').then(|| &rest[..length])
+}
+
+fn update(exchange: Option<Ascii<8>>, side: Side, &(price, size): &(Number, Number)) -> Entry {
+    let delete = size.is_zero();
+    Entry::Level2Update(Level2Update {
+        action: if delete { BookAction::Delete } else { BookAction::Set },
+        side,
+        price: price.0,
+        size: (!delete).then_some(size.0),
+        exchange,
+        ..Level2Update::default()
+    })
 }
 
 /// A frame that is passed over has to be one.

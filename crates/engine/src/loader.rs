@@ -65,6 +65,8 @@ pub struct Loader {
     last_type: Option<(TypeId, Binding)>,
     /// Latest time that this loader has accepted.
     last_time: i64,
+    /// Messages of batches that were written, or given to a server.
+    sent: u64,
     /// Messages that were too late for the stream.
     given_up: u64,
     /// Where it is in its source, if it resumes one.
@@ -109,6 +111,7 @@ impl Loader {
             renames,
             last_type: None,
             last_time: i64::MIN,
+            sent: 0,
             given_up: 0,
             resumed: None,
             next_sequence: 0,
@@ -365,6 +368,16 @@ impl Loader {
             }
     }
 
+    /// Messages of this loader that are acknowledged: after a flush that failed, what is stored of those before it.
+    pub fn stored(&self) -> u64 {
+        match &self.to {
+            To::Log { .. } => self.sent,
+            To::Server { loading, .. } => {
+                self.sent.saturating_sub(loading.unacknowledged() as u64 + loading.given_up())
+            }
+        }
+    }
+
     /// Messages that were dropped since the loader was created: those that waited when a stream refused them as late. They
     /// are not stored.
     pub fn given_up(&self) -> u64 {
@@ -407,15 +420,16 @@ impl Loader {
         if self.unsent.is_empty() {
             return Ok(());
         }
+        let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let (writer, space) = match &mut self.to {
             To::Log { writer, space } => (&**writer, &**space),
             To::Server { loading, .. } => {
                 self.stream.check_not_deleted()?;
                 let sent = loading.append(&mut self.unsent);
+                self.sent += if sent.is_ok() { u64::from(header.count) } else { 0 };
                 return self.answered(sent);
             }
         };
-        let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let turn = writer.turn(space, &mut self.unsent)?;
         if header.producer != 0 && turn.sent_before()?.is_some() {
             let what = "another loader has appended messages of this source; begin again with resume".into();
@@ -432,6 +446,7 @@ impl Loader {
         let committed = committed.inspect_err(|_| writer.notify())?;
         writer.announce(space.number, &committed, Some(&self.unsent));
         self.unsent.clear();
+        self.sent += u64::from(header.count);
         self.next_sequence = committed.sequences.end;
         Ok(())
     }

@@ -93,7 +93,6 @@ pub(crate) fn store(
         waiting: Vec::new(),
         waiting_bytes: 0,
         last: None,
-        stored: 0,
     };
     let failed = loop {
         let piece = match next() {
@@ -104,7 +103,7 @@ pub(crate) fn store(
         let done = match piece {
             Piece::Message(message) => upload.take(&message),
             Piece::End => match upload.finish() {
-                Ok(()) => return Ok(upload.stored as i64),
+                Ok(()) => return Ok(upload.stored() as i64),
                 Err(failure) => Err(failure),
             },
         };
@@ -113,10 +112,9 @@ pub(crate) fn store(
         }
     };
     upload.discard();
-    let stored = upload.stored;
-    let text = match stored {
+    let text = match upload.stored() {
         0 => format!("{}; no row was stored", failed.message()),
-        _ => format!("{}; {stored} rows before it are stored", failed.message()),
+        stored => format!("{}; {stored} rows before it are stored", failed.message()),
     };
     Err(status(failed.code(), text))
 }
@@ -132,7 +130,6 @@ struct Upload<'a> {
     waiting_bytes: usize,
     /// Latest time of the checked batches.
     last: Option<i64>,
-    stored: usize,
 }
 
 impl Upload<'_> {
@@ -161,14 +158,13 @@ impl Upload<'_> {
         if !user.may(May::Write, &self.target.stream) && !self.target.may_create {
             return Err(denied(&user.name, &self.target.stream));
         }
-        let mut rows = 0;
+        let before = writer.loader().stored();
         for batch in self.waiting.drain(..) {
-            rows += writer.append(&batch).map_err(|error| of_rows(&error))?;
+            writer.append(&batch).map_err(|error| of_rows(&error))?;
         }
         writer.flush().map_err(|error| of_rows(&error))?;
         self.waiting_bytes = 0;
-        self.stored += rows;
-        self.shared.rows_stored.fetch_add(rows as u64, Ordering::Relaxed);
+        self.shared.rows_stored.fetch_add(writer.loader().stored() - before, Ordering::Relaxed);
         Ok(())
     }
 
@@ -176,6 +172,11 @@ impl Upload<'_> {
         if let Some(writer) = &mut self.writer {
             writer.loader().discard();
         }
+    }
+
+    /// Rows that are stored: on a full disk, also the first ones of a piece.
+    fn stored(&mut self) -> u64 {
+        self.writer.as_mut().map_or(0, |writer| writer.loader().stored())
     }
 }
 

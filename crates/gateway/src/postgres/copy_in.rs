@@ -32,7 +32,6 @@ pub(crate) struct CopyIn {
     waiting_bytes: usize,
     /// Latest time of the checked batches.
     last: Option<i64>,
-    stored: u64,
 }
 
 impl CopyIn {
@@ -63,7 +62,6 @@ impl CopyIn {
             waiting: Vec::new(),
             waiting_bytes: 0,
             last: None,
-            stored: 0,
         })
     }
 
@@ -92,13 +90,15 @@ impl CopyIn {
         self.parse(true)?;
         self.check()?;
         self.append()?;
-        Ok(self.stored)
+        Ok(self.appender.loader().stored())
     }
 
     /// An error with how many rows are stored.
     pub fn failed(&mut self, failure: Failure) -> Failure {
-        self.appender.loader().discard();
-        let text = match self.stored {
+        // On a full disk, the first rows of a piece are stored, and the others wait.
+        let loader = self.appender.loader();
+        loader.discard();
+        let text = match loader.stored() {
             0 => format!("{}; no row was stored", failure.text),
             stored => format!("{}; {stored} rows before it are stored", failure.text),
         };
@@ -148,13 +148,11 @@ impl CopyIn {
     }
 
     fn append(&mut self) -> Result<(), Failure> {
-        let mut rows = 0;
         for batch in self.waiting.drain(..) {
-            rows += self.appender.append(&batch).map_err(|error| of_rows(&error, &[]))? as u64;
+            self.appender.append(&batch).map_err(|error| of_rows(&error, &[]))?;
         }
         self.appender.flush().map_err(|error| of_rows(&error, &[]))?;
         self.waiting_bytes = 0;
-        self.stored += rows;
         Ok(())
     }
 }

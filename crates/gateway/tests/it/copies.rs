@@ -1,6 +1,7 @@
 //! Rows that are copied in.
 
-use crate::fixture::{Gateway, Raw, Setup, message};
+use crate::fixture::{Gateway, ROWS, Raw, Setup, message};
+use tapedb_log::sim::SimStorage;
 
 const COLUMNS: &str = "time_ns, symbol, price, size, side, id";
 
@@ -120,4 +121,31 @@ fn writing_needs_its_right() {
     let error = raw.begin_copy("COPY hidden FROM STDIN").unwrap_err();
     let none = raw.begin_copy("COPY hiddem FROM STDIN").unwrap_err();
     assert_eq!(error.replace("hidden", "hiddem"), none, "a hidden stream is as one that does not exist");
+}
+
+#[test]
+fn what_is_stored_when_the_disk_is_full_is_stated() {
+    let disk = SimStorage::new(1);
+    let gateway = Gateway::with(Setup { disk: Some(disk.clone()), ..Setup::default() });
+    let bytes: usize =
+        disk.paths().iter().filter_map(|path| disk.content(path)).map(|content| content.len()).sum();
+    let mut raw = gateway.session("anyone");
+    let text = format!("COPY ticks ({COLUMNS}) FROM STDIN");
+    let rows: String = (0..200_000).map(|row| format!("{row}\tNEW\t1.25\t7\tBuy\t{row}\n")).collect();
+    for more in [1, 2_000_000] {
+        let before = raw.query("SELECT * FROM ticks").unwrap();
+        disk.set_capacity(Some((bytes + more) as u64));
+        let error = raw.copy(&text, rows.as_bytes(), 1 << 20).unwrap_err();
+        assert!(error.contains("the disk is full"), "{error}");
+        disk.set_capacity(None);
+        let stored = raw.query("SELECT * FROM ticks").unwrap() - before;
+        let stated = match stored {
+            0 => "no row was stored".to_string(),
+            stored => format!("; {stored} rows before it are stored"),
+        };
+        assert!(error.contains(&stated), "{error}: {stated}");
+        assert_eq!(stored > 0, more > 1, "{stored}");
+    }
+    assert_eq!(raw.copy(&text, rows.as_bytes(), 1 << 20), Ok("COPY 200000".into()));
+    assert!(raw.query("SELECT * FROM ticks").unwrap() > ROWS as usize + 200_000);
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tapedb_access::{
     Access, AccessLimits, AuditLog, Authenticator, May, Quotas, Right, User, UserLimits, Users, hash_password,
 };
-use tapedb_engine::{Database, StreamOptions};
+use tapedb_engine::{Access as DatabaseAccess, Database, StreamOptions};
 use tapedb_gateway::{Options, Postgres};
+use tapedb_log::sim::SimStorage;
 use tapedb_query::QueryService;
 use tapedb_schema::Timestamp;
 
@@ -31,6 +32,8 @@ pub struct Setup {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     pub connections_max: Option<usize>,
     pub handshake_time: Option<Duration>,
+    /// The disk that the database is on; `None`: a folder.
+    pub disk: Option<SimStorage>,
 }
 
 impl Gateway {
@@ -40,7 +43,10 @@ impl Gateway {
 
     pub fn with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let db = Database::open(folder.path().join("db")).unwrap();
+        let db = match setup.disk {
+            Some(disk) => Database::open_on(Arc::new(disk), "/db", DatabaseAccess::Write).unwrap(),
+            None => Database::open(folder.path().join("db")).unwrap(),
+        };
         fill(&db);
         let users = setup.has_users.then(|| users(&folder));
         let access = Access {

@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo demo-serve package check test python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
+.PHONY: demo demo-serve package check test test-packaging python bench-python tidy deny console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -32,6 +32,7 @@ help:
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
 	@echo "make test        all tests but those of Python, formatting, lints, documentation; lists the tests that were skipped"
+	@echo "make test-packaging  the image, built and run, and the Helm chart (installs buildah, helm, …; TAPEDB=BINARY: without compiling one)"
 	@echo "make python      build the wheel, install it below target/, run its tests, check its types and lints (needs Python 3.11 and PyPI)"
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
@@ -62,6 +63,12 @@ demo-serve:
 
 package:
 	packaging/package
+
+# What is skipped, each prints: builders, base images, helm and schemas come from elsewhere.
+test-packaging:
+	@test -n "$(TAPEDB)" || $(CARGO) build --release --locked -p tapedb-cli
+	packaging/helm/test --tapedb $(or $(TAPEDB),$(TARGET)/release/tapedb)
+	packaging/image/test --tapedb $(or $(TAPEDB),$(TARGET)/release/tapedb)
 
 # Runs tests and lists those that could not run (no recorded data, no Java, …).
 TESTING := testing/skipped/report $(TARGET)/skipped-tests.txt

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, Run, no_input};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -360,6 +361,22 @@ fn the_settings_of_the_unit_are_valid() {
     std::fs::write(place.path("server.toml"), open).unwrap();
     let line = format!("server --print-config --config {}", place.path("server.toml").display());
     assert!(Run::plain(&line).good().contains("listen = \"0.0.0.0:7847\""));
+}
+
+#[test]
+fn the_settings_of_the_image_and_of_the_chart_are_those_of_the_server() {
+    let packaging = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
+    let printed =
+        Run::plain(&format!("server --print-config --config {packaging}/image/server.toml")).good();
+    assert!(printed.contains("users = \"/data/users.toml\""), "{printed}");
+    let limits = printed.split_once("[limits]\n").expect("limits are printed").1;
+    let names = limits.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.to_string());
+    let schema = std::fs::read_to_string(format!("{packaging}/helm/tapedb/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let stated = &schema["properties"]["config"]["properties"]["limits"]["properties"];
+    let stated: BTreeSet<String> = stated.as_object().unwrap().keys().cloned().collect();
+    // packaging/helm/test compares the other settings too.
+    assert_eq!(stated, names.collect(), "limits in values.schema.json, and limits of the server");
 }
 
 #[test]

@@ -66,9 +66,9 @@ tape {{ .Values.ports.tape }}
 
 {{- /* Bytes of a quantity of Kubernetes: 512Mi, 4Gi, 4G, 1048576. */ -}}
 {{- define "tapedb.bytes" -}}
-{{- $text := toString . -}}
+{{- $text := ternary . (int64 . | toString) (kindIs "string" .) -}}
 {{- $number := regexFind "^[0-9]+(\\.[0-9]+)?" $text | float64 -}}
-{{- $factors := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- $factors := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "P" 1000000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text -}}
 {{- if not (hasKey $factors $unit) -}}
 {{- fail (printf "%q is not a quantity of bytes that this chart reads: give one such as 512Mi or 4Gi" $text) -}}

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const CONNECTIONS_MAX: usize = 256;
 /// Pause when the system has no more files or memory for connections.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
-/// Time for connections to finish when the server stops.
+/// Time for connections to finish when the server is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Where a [`LineServer`] listens; `None`: not there.
@@ -31,7 +31,7 @@ pub struct LineAddresses {
     pub tcp: Option<SocketAddr>,
 }
 
-/// A server of the line protocol. It ends when it is dropped: requests that have begun are finished.
+/// A server of the line protocol. It ends when it is dropped: requests that have begun are finished within five seconds.
 #[derive(Debug)]
 pub struct LineServer {
     gateway: Arc<LineGateway>,
@@ -95,9 +95,11 @@ impl LineServer {
         self.acceptors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops: requests that have begun are finished, within five seconds. No request is answered afterwards.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
+    /// Stops: requests that have begun are finished within this time; of others the connection is closed. No request is answered afterwards.
+    pub fn stop(&self, grace: Duration) {
+        if self.stop.swap(true, Ordering::SeqCst) {
+            return;
+        }
         for address in [self.addresses.http, self.addresses.tcp].into_iter().flatten() {
             // Wakes the thread that accepts.
             let _ = TcpStream::connect_timeout(&reachable(address), Duration::from_secs(1));
@@ -106,7 +108,7 @@ impl LineServer {
         for acceptor in acceptors {
             let _ = acceptor.join();
         }
-        let end = Instant::now() + GRACE;
+        let end = Instant::now() + grace;
         loop {
             let left = {
                 let open = self.open.locked();
@@ -156,7 +158,7 @@ impl LineServer {
 
 impl Drop for LineServer {
     fn drop(&mut self) {
-        self.stop();
+        self.stop(GRACE);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::commands::serve::copies::stream_options;
 use std::sync::Arc;
+use std::time::Duration;
 use tapedb_access::Access;
 use tapedb_engine::Database;
 use tapedb_ilp_load::{LineAddresses, LineGateway, LineLoader, LineServer, LoadCounts, LoadOptions};
@@ -39,9 +40,9 @@ impl Lines {
         Ok(Some(Arc::new(Self(server))))
     }
 
-    /// Finishes the requests that have begun, and takes no more.
-    pub fn stop(&self) {
-        self.0.stop();
+    /// Finishes the requests that have begun, within this time, and takes no more.
+    pub fn stop(&self, grace: Duration) {
+        self.0.stop(grace);
     }
 
     /// Where it listens.

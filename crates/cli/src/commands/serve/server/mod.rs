@@ -374,35 +374,38 @@ impl Serving {
             worked = work();
         }
         tracing::info!(connections = self.server.connections(), "shutting down");
+        // The other protocols have the time together.
+        let began = std::time::Instant::now();
+        let left = || self.grace.saturating_sub(began.elapsed());
         #[cfg(feature = "web")]
         self.web.iter().for_each(tapedb_web::Web::begin_shutdown);
         #[cfg(feature = "gateway")]
         if let Some(postgres) = self.postgres {
-            postgres.shutdown(self.grace);
+            postgres.shutdown(left());
         }
         #[cfg(feature = "flight")]
         if let Some(flight) = self.flight {
-            flight.shutdown(self.grace);
+            flight.shutdown(left());
         }
         // The server holds it too, for its metrics.
         if let Some(lines) = &self.lines {
-            lines.stop();
+            lines.stop(left());
         }
         // Before the server, so that clients that follow the copies receive the rest.
-        self.copies.stop(self.grace);
+        self.copies.stop(left());
         #[cfg(feature = "sql")]
         drop(self.views);
         #[cfg(feature = "web")]
         let began = std::time::Instant::now();
-        let left = self.server.shutdown();
+        let behind = self.server.shutdown();
         // Its requests had the same time.
         #[cfg(feature = "web")]
         if let Some(web) = self.web {
             web.shutdown(self.grace.saturating_sub(began.elapsed()));
         }
-        match left {
+        match behind {
             0 => tracing::info!("shut down"),
-            left => tracing::warn!(left, "shut down; connections were left behind"),
+            behind => tracing::warn!(behind, "shut down; connections were left behind"),
         }
         worked
     }

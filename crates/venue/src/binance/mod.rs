@@ -497,6 +497,7 @@ fn enveloped_stream(json: &str) -> Option<&str> {
     (rest.as_bytes()[length] == b'"').then(|| &rest[..length])
 }
 
+#[inline]
 fn update(exchange: Option<Ascii<8>>, side: Side, &(price, size): &(Number, Number)) -> Entry {
     let delete = size.is_zero();
     Entry::Level2Update(Level2Update {

@@ -139,14 +139,6 @@ impl Frames for Parser {
     }
 }
 
-fn side_of(text: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {
-    match text.0 {
-        "Buy" => Ok(Side::Bid),
-        "Sell" => Ok(Side::Ask),
-        _ => Err(out.bad(text.0, "side as Buy or Sell")),
-    }
-}
-
 impl Parser {
     fn levels(&mut self, rows: &[LevelRow<'_>], action: &str, out: &mut Messages) -> Result<(), BadLine> {
         for run in rows.chunk_by(|a, b| a.symbol == b.symbol) {
@@ -187,7 +179,7 @@ impl Parser {
         place: usize,
         out: &mut Messages,
     ) -> Result<Option<Entry>, BadLine> {
-        let (side, id) = (side_of(row.side, out)?, out.whole(row.id, "id")?);
+        let (side, id) = (out.side(row.side, ["Buy", "Sell"])?, out.whole(row.id, "id")?);
         let stated = out.maybe_decimal(row.price)?;
         let levels = self.levels.of(row.symbol.0, out)?;
         let known = if action == "delete" { levels.remove(&id) } else { levels.get(&id).copied() };
@@ -246,7 +238,7 @@ fn trade(row: &TradeRow<'_>, action: &str, out: &mut Messages) -> Result<(), Bad
     let id = ids::uuid(row.id.0);
     let trade = MarketByPrice {
         action: Some(OrderAction::Trade),
-        side: row.side.some().map(|side| side_of(Scalar(side), out)).transpose()?,
+        side: row.side.some().map(|side| out.side(Scalar(side), ["Buy", "Sell"])).transpose()?,
         price: Some(out.decimal(row.price)?),
         size: Some(out.decimal(row.size)?),
         trade_id: id.map(|(_, low)| low),

@@ -130,11 +130,7 @@ fn trade(row: &TradeData<'_>, sent: Scalar<'_>, out: &mut Messages) -> Result<()
     let id = ids::uuid(row.i.0).or_else(|| ids::decimal(row.i.0));
     let trade = MarketByPrice {
         action: Some(OrderAction::Trade),
-        side: Some(match row.side.0 {
-            "Buy" => Side::Bid,
-            "Sell" => Side::Ask,
-            other => return Err(out.bad(other, "side as Buy or Sell")),
-        }),
+        side: Some(out.side(row.side, ["Buy", "Sell"])?),
         price: Some(out.decimal(row.p)?),
         size: Some(out.decimal(row.v)?),
         trade_id: id.map(|(_, low)| low),

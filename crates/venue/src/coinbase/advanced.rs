@@ -222,13 +222,8 @@ fn candles(event: &Candles<'_>, out: &mut Messages) -> Result<(), BadLine> {
         let bar = IntervalBar {
             start: Some(start.ok_or_else(|| out.bad(row.start.0, "start as seconds since 1970"))?),
             interval_ns: Some(CANDLE_NS),
-            open: Some(out.decimal(row.open)?),
-            high: Some(out.decimal(row.high)?),
-            low: Some(out.decimal(row.low)?),
-            close: Some(out.decimal(row.close)?),
             volume: Some(out.decimal(row.volume)?),
-            exchange: out.exchange(),
-            ..IntervalBar::default()
+            ..out.bar([row.open, row.high, row.low, row.close])?
         };
         out.push(row.product_id.0, bar)?;
     }

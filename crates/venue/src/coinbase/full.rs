@@ -17,7 +17,7 @@ use crate::frames::ids;
 use crate::frames::messages::Messages;
 use crate::frames::scalar::Scalar;
 use serde::Deserialize;
-use tapedb_market::{Order, OrderAction, Side};
+use tapedb_market::{Order, OrderAction};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -68,11 +68,7 @@ impl Full {
         let number = ids::uuid(id.0);
         let order = Order {
             action,
-            side: Some(match frame.side.0 {
-                "buy" => Side::Bid,
-                "sell" => Side::Ask,
-                other => return Err(out.bad(other, "side as buy or sell")),
-            }),
+            side: Some(out.side(frame.side, ["buy", "sell"])?),
             price: out.maybe_decimal(price)?,
             size: out.maybe_decimal(size)?,
             order_id: number.map(|(_, low)| low),

@@ -138,14 +138,6 @@ impl Frames for Parser {
     }
 }
 
-fn side_of(text: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {
-    match text.0 {
-        "buy" => Ok(Side::Bid),
-        "sell" => Ok(Side::Ask),
-        _ => Err(out.bad(text.0, "side as buy or sell")),
-    }
-}
-
 fn snapshot(frame: &Snapshot<'_>, out: &mut Messages) -> Result<(), BadLine> {
     let package = out.levels(true, [(Side::Bid, &frame.bids), (Side::Ask, &frame.asks)])?;
     out.push(frame.product_id.0, package)
@@ -155,7 +147,7 @@ fn update(frame: &Update<'_>, out: &mut Messages) -> Result<(), BadLine> {
     let match_time = frame.time.some().map(|time| out.iso(Scalar(time))).transpose()?;
     let mut package = Package { match_time, ..Package::default() };
     for &(side, price, size) in &frame.changes {
-        let side = side_of(side, out)?;
+        let side = out.side(side, ["buy", "sell"])?;
         package.entries.push(out.update(side, price, size, None)?);
     }
     out.unverifiable();
@@ -171,7 +163,7 @@ impl Parser {
     ) -> Result<(), BadLine> {
         let id = out.whole(frame.trade_id, "trade_id")?;
         // The side is that of the order that rested.
-        let aggressor = match side_of(frame.side, out)? {
+        let aggressor = match out.side(frame.side, ["buy", "sell"])? {
             Side::Bid => Aggressor::Sell,
             Side::Ask => Aggressor::Buy,
         };
@@ -201,7 +193,7 @@ impl Parser {
 }
 
 fn ticker(frame: &TickerFrame<'_>, out: &mut Messages) -> Result<(), BadLine> {
-    let aggressor = frame.side.some().map(|side| side_of(Scalar(side), out)).transpose()?;
+    let aggressor = frame.side.some().map(|side| out.side(Scalar(side), ["buy", "sell"])).transpose()?;
     let mut long = Vec::new();
     if let Some(value) = frame.volume_30d.some() {
         long.push(Attribute { name: "volume_30d".into(), value: value.into() });

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use std::collections::VecDeque;
 use tapedb_codec::batch::MAX_MESSAGE_BYTES;
 use tapedb_market::{
-    Attribute, BookAction, Entry, Gap, Level1, Level2Snapshot, Level2Update, Notice, NoticeKind, Package,
-    PackageKind, Side,
+    Aggressor, Attribute, BookAction, Entry, Gap, IntervalBar, Level1, Level2Snapshot, Level2Update, Notice,
+    NoticeKind, Package, PackageKind, Side,
 };
 use tapedb_schema::{Ascii, Decimal64, DecimalError, TimeUnit, Timestamp};
 
@@ -163,6 +163,35 @@ impl Messages {
     pub(crate) fn iso(&self, text: Scalar<'_>) -> Result<Timestamp, BadLine> {
         let expected = "a time as 2021-04-17T16:43:30.244075Z, of at most 9 decimals";
         times::iso(text.0).ok_or_else(|| self.bad(text.0, expected))
+    }
+
+    /// The side of a taker, or of a resting order, in one of a venue's two words.
+    pub(crate) fn side(&self, text: Scalar<'_>, [buy, sell]: [&str; 2]) -> Result<Side, BadLine> {
+        match text.0 {
+            word if word == buy => Ok(Side::Bid),
+            word if word == sell => Ok(Side::Ask),
+            _ => Err(self.bad(text.0, format!("side as {buy} or {sell}"))),
+        }
+    }
+
+    /// The side of a taker, in one of a venue's two words.
+    pub(crate) fn aggressor(&self, text: Scalar<'_>, words: [&str; 2]) -> Result<Aggressor, BadLine> {
+        Ok(match self.side(text, words)? {
+            Side::Bid => Aggressor::Buy,
+            Side::Ask => Aggressor::Sell,
+        })
+    }
+
+    /// A bar with nothing but its venue and its prices: open, high, low and close.
+    pub(crate) fn bar(&mut self, [open, high, low, close]: [Scalar<'_>; 4]) -> Result<IntervalBar, BadLine> {
+        Ok(IntervalBar {
+            open: Some(self.decimal(open)?),
+            high: Some(self.decimal(high)?),
+            low: Some(self.decimal(low)?),
+            close: Some(self.decimal(close)?),
+            exchange: self.exchange,
+            ..IntervalBar::default()
+        })
     }
 
     /// Adds a message at the time of receipt.

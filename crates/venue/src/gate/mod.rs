@@ -238,11 +238,9 @@ fn trade(data: &TradeData<'_>, out: &mut Messages) -> Result<(), BadLine> {
     // Of futures, the sign of the size is the side.
     let size = data.amount.0.strip_prefix('-').unwrap_or(data.amount.0);
     let aggressor = match data.side.0 {
-        "buy" => Aggressor::Buy,
-        "sell" => Aggressor::Sell,
         "" if size.len() < data.amount.0.len() => Aggressor::Sell,
         "" => Aggressor::Buy,
-        other => return Err(out.bad(other, "side as buy or sell")),
+        _ => out.aggressor(data.side, ["buy", "sell"])?,
     };
     let entry = Trade {
         exchange: out.exchange(),
@@ -315,18 +313,13 @@ fn bar(data: &Candle<'_>, out: &mut Messages) -> Result<(), BadLine> {
     let bar = IntervalBar {
         start: Some(out.seconds(data.t)?),
         interval_ns,
-        open: Some(out.decimal(data.o)?),
-        high: Some(out.decimal(data.h)?),
-        low: Some(out.decimal(data.l)?),
-        close: Some(out.decimal(data.c)?),
         // `v` is in the quote currency where `a`, in the base currency, is there.
         volume: out.figure("volume", if data.a.is_empty() { data.v } else { data.a }, &mut attributes)?,
         turnover: match data.a.is_empty() {
             true => None,
             false => out.figure("turnover", data.v, &mut attributes)?,
         },
-        exchange: out.exchange(),
-        ..IntervalBar::default()
+        ..out.bar([data.o, data.h, data.l, data.c])?
     };
     out.push(symbol, bar)
 }

@@ -24,8 +24,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use tapedb_market::{
-    Aggressor, Attribute, Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Ticker, Trade,
-    TradeCondition,
+    Attribute, Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Ticker, Trade, TradeCondition,
 };
 use tapedb_schema::{Ascii, Timestamp};
 
@@ -193,11 +192,7 @@ fn book(
 fn trades(parts: &[&RawValue], pair: &str, out: &mut Messages) -> Result<(), BadLine> {
     for part in parts {
         for trade in out.json::<Vec<Vec<Scalar<'_>>>>(part.get())? {
-            let aggressor = match at(&trade, 3, out)?.0 {
-                "b" => Aggressor::Buy,
-                "s" => Aggressor::Sell,
-                other => return Err(out.bad(other, "side as b or s")),
-            };
+            let aggressor = out.aggressor(at(&trade, 3, out)?, ["b", "s"])?;
             let (kind, misc) = (at(&trade, 4, out)?.0, trade.get(5).map_or("", |misc| misc.0));
             let condition = if misc.is_empty() { kind.to_string() } else { format!("{kind},{misc}") };
             let short = Ascii::new(&condition).ok().filter(|_| !condition.is_empty());
@@ -275,14 +270,9 @@ fn bar(part: &RawValue, channel: &str, pair: &str, out: &mut Messages) -> Result
     let bar = IntervalBar {
         start: interval_ns.and_then(|interval| Some(Timestamp(end.nanos().checked_sub_unsigned(interval)?))),
         interval_ns,
-        open: Some(out.decimal(at(&parts, 2, out)?)?),
-        high: Some(out.decimal(at(&parts, 3, out)?)?),
-        low: Some(out.decimal(at(&parts, 4, out)?)?),
-        close: Some(out.decimal(at(&parts, 5, out)?)?),
         volume: Some(out.decimal(at(&parts, 7, out)?)?),
         trades: at(&parts, 8, out)?.u64(),
-        exchange: out.exchange(),
-        ..IntervalBar::default()
+        ..out.bar([at(&parts, 2, out)?, at(&parts, 3, out)?, at(&parts, 4, out)?, at(&parts, 5, out)?])?
     };
     out.push(pair, bar)
 }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tapedb_market::{
-    Aggressor, Attribute, Entry, IntervalBar, NoticeKind, Package, Side, Ticker, Trade, TradeCondition,
+    Attribute, Entry, IntervalBar, NoticeKind, Package, Side, Ticker, Trade, TradeCondition,
 };
 use tapedb_schema::Ascii;
 
@@ -227,11 +227,7 @@ fn book(
 }
 
 fn trade(row: &TradeData<'_>, history: bool, out: &mut Messages) -> Result<(), BadLine> {
-    let aggressor = match row.side.0 {
-        "buy" => Aggressor::Buy,
-        "sell" => Aggressor::Sell,
-        other => return Err(out.bad(other, "side as buy or sell")),
-    };
+    let aggressor = out.aggressor(row.side, ["buy", "sell"])?;
     let condition = if history { "HISTORY" } else { row.ord_type.0 };
     let short = Ascii::new(condition).ok().filter(|_| !condition.is_empty());
     let entry = Trade {
@@ -289,14 +285,9 @@ fn bar(row: &Candle<'_>, out: &mut Messages) -> Result<(), BadLine> {
     let bar = IntervalBar {
         start: Some(out.iso(row.interval_begin)?),
         interval_ns: row.interval.u64().and_then(|minutes| minutes.checked_mul(NANOS_PER_MINUTE)),
-        open: Some(out.decimal(row.open)?),
-        high: Some(out.decimal(row.high)?),
-        low: Some(out.decimal(row.low)?),
-        close: Some(out.decimal(row.close)?),
         volume: Some(out.decimal(row.volume)?),
         trades: row.trades.u64(),
-        exchange: out.exchange(),
-        ..IntervalBar::default()
+        ..out.bar([row.open, row.high, row.low, row.close])?
     };
     out.push(row.symbol.0, bar)
 }

@@ -126,7 +126,7 @@ impl Parser {
 
     fn change(&mut self, data: &Change<'_>, out: &mut Messages) -> Result<(), BadLine> {
         let number = out.whole(data.seq, "seq")?;
-        let side = side_of(data.side, out)?;
+        let side = out.side(data.side, ["buy", "sell"])?;
         let package = Package {
             kind: PackageKind::Update,
             sequence: Some(number),
@@ -143,19 +143,11 @@ fn pairs<'a>(levels: &[Level<'a>]) -> Vec<(Scalar<'a>, Scalar<'a>)> {
     levels.iter().map(|level| (level.price, level.qty)).collect()
 }
 
-fn side_of(side: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {
-    match side.0 {
-        "buy" => Ok(Side::Bid),
-        "sell" => Ok(Side::Ask),
-        other => Err(out.bad(other, "side as buy or sell")),
-    }
-}
-
 fn trade(row: &TradeData<'_>, history: bool, out: &mut Messages) -> Result<(), BadLine> {
     let id = ids::uuid(row.uid.0);
     let trade = MarketByPrice {
         action: Some(OrderAction::Trade),
-        side: Some(side_of(row.side, out)?),
+        side: Some(out.side(row.side, ["buy", "sell"])?),
         price: Some(out.decimal(row.price)?),
         size: Some(out.decimal(row.qty)?),
         trade_id: id.map(|(_, low)| low),

@@ -218,7 +218,7 @@ impl Parser {
             return Err(out.bad(&data.change, "a change as price, side and size"));
         };
         let (price, size) = (Scalar(price), Scalar(size));
-        let side = side_of(Scalar(side), out)?;
+        let side = out.side(Scalar(side), ["buy", "sell"])?;
         let mut package = Package { sequence: Some(number), ..Package::default() };
         package.source_time = data.timestamp.some().map(|time| out.instant(Scalar(time))).transpose()?;
         package.entries.push(Entry::SequenceRange(SequenceRange { first: number, previous: None }));
@@ -227,14 +227,6 @@ impl Parser {
         }
         self.chains.of(symbol, out)?.follow(symbol, (number, number), None, out)?;
         out.push(symbol, package)
-    }
-}
-
-fn side_of(side: Scalar<'_>, out: &Messages) -> Result<Side, BadLine> {
-    match side.0 {
-        "buy" => Ok(Side::Bid),
-        "sell" => Ok(Side::Ask),
-        other => Err(out.bad(other, "side as buy or sell")),
     }
 }
 
@@ -249,7 +241,7 @@ fn trade(data: &Match<'_>, symbol: &str, out: &mut Messages) -> Result<(), BadLi
     let id = ids::decimal(data.trade_id.0);
     let trade = MarketByPrice {
         action: Some(OrderAction::Trade),
-        side: Some(side_of(data.side, out)?),
+        side: Some(out.side(data.side, ["buy", "sell"])?),
         price: Some(out.decimal(data.price)?),
         size: Some(out.decimal(data.size)?),
         trade_id: id.map(|(_, low)| low),
@@ -301,16 +293,11 @@ fn bar(data: &Candle<'_>, topic: &str, out: &mut Messages) -> Result<(), BadLine
     let bar = IntervalBar {
         start: Some(out.seconds(start)?),
         interval_ns: minutes.and_then(|minutes| minutes.checked_mul(NANOS_PER_MINUTE)),
-        open: Some(out.decimal(open)?),
-        high: Some(out.decimal(high)?),
-        low: Some(out.decimal(low)?),
-        close: Some(out.decimal(close)?),
         volume: Some(out.decimal(volume)?),
         // A figure that is computed: with more than 16 digits, it is none.
         turnover: out.figure("turnover", turnover, &mut attributes)?,
         vendor_time: data.time.some().map(|time| out.instant(Scalar(time))).transpose()?,
-        exchange: out.exchange(),
-        ..IntervalBar::default()
+        ..out.bar([open, high, low, close])?
     };
     out.push(symbol, bar)
 }

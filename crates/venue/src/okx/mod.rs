@@ -24,7 +24,7 @@ use crate::frames::scalar::Scalar;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use tapedb_market::{Aggressor, Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Trade};
+use tapedb_market::{Entry, IntervalBar, NoticeKind, Package, PackageKind, Side, Trade};
 use tapedb_schema::Ascii;
 
 /// Whose frames they are.
@@ -238,20 +238,12 @@ fn whole_book(data: &BookData<'_>, arg: &Arg<'_>, out: &mut Messages) -> Result<
     out.push(arg.inst_id.0, package)
 }
 
-fn aggressor(side: Scalar<'_>, out: &Messages) -> Result<Aggressor, BadLine> {
-    match side.0 {
-        "buy" => Ok(Aggressor::Buy),
-        "sell" => Ok(Aggressor::Sell),
-        _ => Err(out.bad(side.0, "side as buy or sell")),
-    }
-}
-
 fn trade(data: &TradeData<'_>, out: &mut Messages) -> Result<(), BadLine> {
     let entry = Trade {
         exchange: out.exchange(),
         price: out.decimal(data.px)?,
         size: out.decimal(data.sz)?,
-        aggressor: Some(aggressor(data.side, out)?),
+        aggressor: Some(out.aggressor(data.side, ["buy", "sell"])?),
         id: Some(out.whole(data.trade_id, "tradeId")?),
         ..Trade::default()
     };
@@ -265,7 +257,7 @@ fn row_of_trade(row: &[Scalar<'_>], arg: &Arg<'_>, history: bool, out: &mut Mess
         exchange: out.exchange(),
         price: out.decimal(at(row, 1, out)?)?,
         size: out.decimal(at(row, 2, out)?)?,
-        aggressor: Some(aggressor(at(row, 3, out)?, out)?),
+        aggressor: Some(out.aggressor(at(row, 3, out)?, ["buy", "sell"])?),
         condition: Ascii::new("HISTORY").ok().filter(|_| history),
         ..Trade::default()
     };
@@ -284,7 +276,7 @@ fn numbered_trade(
         exchange: out.exchange(),
         price: out.decimal(data.price)?,
         size: out.decimal(data.size)?,
-        aggressor: Some(aggressor(data.side, out)?),
+        aggressor: Some(out.aggressor(data.side, ["buy", "sell"])?),
         id: Some(out.whole(data.trade_id, "tradeId")?),
         condition: Ascii::new("HISTORY").ok().filter(|_| history),
         suspicious: false,
@@ -304,14 +296,9 @@ fn bar(row: &[Scalar<'_>], arg: &Arg<'_>, out: &mut Messages) -> Result<(), BadL
     let bar = IntervalBar {
         start: Some(start),
         interval_ns,
-        open: Some(out.decimal(at(row, 1, out)?)?),
-        high: Some(out.decimal(at(row, 2, out)?)?),
-        low: Some(out.decimal(at(row, 3, out)?)?),
-        close: Some(out.decimal(at(row, 4, out)?)?),
         volume: Some(out.decimal(at(row, 5, out)?)?),
         turnover: out.maybe_decimal(row.get(6).copied().unwrap_or_default())?,
-        exchange: out.exchange(),
-        ..IntervalBar::default()
+        ..out.bar([at(row, 1, out)?, at(row, 2, out)?, at(row, 3, out)?, at(row, 4, out)?])?
     };
     out.push(arg.inst_id.0, bar)
 }

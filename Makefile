@@ -184,7 +184,9 @@ bench-rivals-sql:
 	bench/rivals/run sql --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) --tapedb $(TARGET)/release/tapedb
 
 bench-rivals-market:
+	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run market --rounds $(or $(ROUNDS),5) $(if $(DATA),--dbn $(DATA)/dbn/esh4-glbx-mdp3-20231225.mbo.dbn.zst)
+	bench/rivals/run market --archive --rounds $(or $(ROUNDS),5) --tapedb $(TARGET)/release/tapedb
 
 acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }

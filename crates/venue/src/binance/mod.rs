@@ -263,7 +263,7 @@ impl Parser {
         BadLine::new(0, format!("local receive time {unit}, a space and a JSON frame"))
     }
 
-    /// The frame as it is; if a number has too many digits for it, and it shall be, with rounded ones.
+    /// The frame as it is; where a number has too many digits, and such are to be rounded, with the rounded one.
     fn frame_or_rounded(&mut self, json: &str, out: &mut Package) -> Result<Frame, Problem> {
         let error = match self.frame(json, out) {
             Err(Problem::Json(error)) if self.capture.round => error,

@@ -6,6 +6,7 @@ pub(crate) mod remote;
 
 use crate::error::{Error, NotFound};
 use crate::names;
+use crate::objects::tier::Objects;
 use crate::options::StreamOptions;
 use crate::stream::reader::InUse;
 use crate::stream::state::StreamState;
@@ -32,6 +33,11 @@ pub(crate) trait Backend: Send + Sync {
 
     /// The storage that has the files.
     fn storage(&self) -> &Arc<dyn Storage>;
+
+    /// The object stores of a local database.
+    fn objects(&self) -> Option<&Arc<Objects>> {
+        None
+    }
 
     /// The database's use: while a handle of a stream holds it, maintenance runs.
     fn in_use(&self) -> InUse;

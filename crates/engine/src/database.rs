@@ -6,6 +6,7 @@ use crate::backend::{Backend, directory};
 use crate::error::{Error, Invalid, NotFound};
 use crate::files::is_there;
 use crate::names;
+use crate::objects::tier::Objects;
 use crate::options::StreamOptions;
 use crate::read::cursor_builder::CursorBuilder;
 use crate::stream::Stream;
@@ -116,7 +117,7 @@ impl Database {
             }
             Access::Write | Access::WriteWithoutMaintenance => Some(directory::prepare(&*storage, path)?),
         };
-        Ok(Self::on(LocalBackend::new(storage, path, lock, access == Access::Write)))
+        Ok(Self::on(LocalBackend::new(storage, path, lock, access == Access::Write, true)))
     }
 
     /// A remote database, over any kind of connection. It has streams, loaders and cursors as a local one has. The operations
@@ -129,7 +130,7 @@ impl Database {
         Self::on(RemoteBackend::new(upstream))
     }
 
-    fn on(backend: impl Backend + 'static) -> Self {
+    pub(crate) fn on(backend: impl Backend + 'static) -> Self {
         Self { inner: Arc::new(DatabaseInner { backend: Box::new(backend), rewrites: Rewrites::default() }) }
     }
 
@@ -295,6 +296,11 @@ impl Database {
     /// [`Error::Query`]; errors of the connection.
     pub fn query_upstream(&self, query: &Query) -> Result<Option<Box<dyn QueryRows>>, Error> {
         self.backend().query(query)
+    }
+
+    /// The object stores of a local database.
+    pub(crate) fn objects(&self) -> Option<&Arc<Objects>> {
+        self.backend().objects()
     }
 
     /// Names of all streams, sorted.

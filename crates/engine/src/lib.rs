@@ -20,6 +20,7 @@ mod lock;
 mod maintenance;
 mod names;
 mod notifier;
+mod objects;
 mod options;
 mod read;
 mod rows;
@@ -31,8 +32,10 @@ mod wanted;
 
 pub use admin::backup::{BackupReport, DeletedStreams};
 pub use admin::finding::{CheckDepth, CheckEvent, CheckReport, Finding, Severity};
+#[doc(hidden)]
+pub use admin::from_store::read_hostile_object;
 pub use admin::repair::Repair;
-pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
+pub use admin::stored::{SharedFile, StoredObject, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
 pub use counts::ReadCounts;
 pub use database::{Access, Database};
@@ -44,9 +47,14 @@ pub use interrupt::interruptible;
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
 #[doc(hidden)]
 pub use maintenance::forced;
+pub use maintenance::offload::Offloaded;
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
-pub use options::{Late, Retention, SPACES_MAX, StreamOptions};
+pub use objects::cache::set_object_cache_bytes;
+pub use objects::counts::ObjectCounts;
+pub use objects::store::{ObjectError, ObjectFault, ObjectStore, OpenObjectStore, register_object_store};
+pub use objects::url::StoreUrl;
+pub use options::{Late, Offload, Retention, SPACES_MAX, StreamOptions};
 pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, SpaceRun, Step};
 pub use read::cursor::{Cursor, Message};
 pub use read::cursor_builder::CursorBuilder;

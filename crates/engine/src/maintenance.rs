@@ -2,10 +2,13 @@
 
 pub(crate) mod context;
 pub(crate) mod cut;
+pub(crate) mod describe;
 pub mod forced;
+pub(crate) mod offload;
 pub(crate) mod pace;
 pub(crate) mod part;
 pub(crate) mod retention;
 pub(crate) mod seal;
+pub(crate) mod sweep;
 pub(crate) mod thread;
 pub(crate) mod verify;

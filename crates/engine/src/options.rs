@@ -1,6 +1,7 @@
 //! Options of a stream: chosen when it is created; most can be changed later ([`Stream::alter`](crate::Stream::alter)).
 
 use crate::error::{ConnectionError, Error, Invalid};
+use crate::objects::url::StoreUrl;
 use crate::stream::definition::{durability_name, late_name, options_of_text, options_text};
 use std::fmt;
 use std::str::FromStr;
@@ -32,6 +33,16 @@ pub struct Retention {
     pub bytes: Option<u64>,
 }
 
+/// Where old segments of a stream go: see `docs/TIER.md`. Reading does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offload {
+    /// The object store. It cannot be changed while segments are there.
+    pub url: StoreUrl,
+    /// A segment goes there when all its messages are older than this, measured as for [`Retention::age`]; zero: as soon as it is
+    /// sealed and merged. `None`: what is there stays there, and nothing more goes.
+    pub after: Option<Duration>,
+}
+
 /// What a stream guarantees, and how its files are stored. All but `durability`, `spaces` and `bytes_max` can be changed
 /// later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +69,8 @@ pub struct StreamOptions {
     /// Segments are compressed again, smaller and slower to read, when all their messages are older than this, measured as
     /// for [`Retention::age`]; zero: as soon as they are written. `None`, the default: never.
     pub cold_after: Option<Duration>,
+    /// Where old segments go; `None`, the default: they stay in the database's directory.
+    pub offload: Option<Offload>,
 }
 
 /// The most spaces of a stream.
@@ -82,6 +95,7 @@ impl Default for StreamOptions {
             retention: Retention::default(),
             seal_after: Some(SEAL_AFTER_DEFAULT),
             cold_after: None,
+            offload: None,
         }
     }
 }
@@ -93,6 +107,8 @@ impl StreamOptions {
             "a transient stream holds at least 64 KiB; choose a larger bytes_max"
         } else if !(1..=SPACES_MAX).contains(&self.spaces) {
             "a stream has 1 to 256 spaces; choose a number of them"
+        } else if self.is_transient() && self.offload.is_some() {
+            "a transient stream has no segments; an object tier is for streams that are stored"
         } else if self.file_bytes_max == 0 {
             "a log file must have at least one byte; choose a size of up to 1 GiB"
         } else {
@@ -139,10 +155,10 @@ impl FromStr for StreamOptions {
 }
 
 impl fmt::Display for StreamOptions {
-    /// In two lines; the second is a comment, and callers put the first into one.
+    /// In two lines, or three; all but the first are comments, and callers put the first into one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { durability, late, file_bytes_max, spaces, bytes_max, retention, seal_after, cold_after } =
-            self;
+        let Self { durability, late, file_bytes_max, spaces, bytes_max, retention, .. } = self;
+        let Self { seal_after, cold_after, offload, .. } = self;
         if self.is_transient() {
             let late = late_name(*late);
             write!(
@@ -158,7 +174,16 @@ impl fmt::Display for StreamOptions {
             None => f.write_str("of any size")?,
             Some(bytes) => write!(f, "up to {bytes} bytes")?,
         }
-        write!(f, "; log files of {file_bytes_max} bytes, sealed after {seal_after}, cold after {cold_after}")
+        write!(
+            f,
+            "; log files of {file_bytes_max} bytes, sealed after {seal_after}, cold after {cold_after}"
+        )?;
+        match offload {
+            None => Ok(()),
+            Some(Offload { url, after }) => {
+                write!(f, "\n// old segments in {url}, after {}", duration_text(*after))
+            }
+        }
     }
 }
 
@@ -257,7 +282,12 @@ mod tests {
             late: Late::Refuse,
             ..Default::default()
         };
-        for options in [StreamOptions::default(), transient, aged] {
+        let offload =
+            Offload { url: "s3://bucket/prefix".parse().unwrap(), after: Some(Duration::from_secs(604_800)) };
+        let offloading = StreamOptions { offload: Some(offload), ..Default::default() };
+        let kept = StreamOptions { offload: Some(Offload { after: None, ..offload }), ..Default::default() };
+        assert!(StreamOptions { offload: Some(offload), ..transient }.check().is_err());
+        for options in [StreamOptions::default(), transient, aged, offloading, kept] {
             assert_eq!(options.to_text().parse::<StreamOptions>().unwrap(), options);
         }
         assert!("durability eternal".parse::<StreamOptions>().unwrap_err().to_string().contains("eternal"));

@@ -19,7 +19,8 @@ pub(crate) mod seal_queue;
 
 use crate::error::Error;
 use crate::files::sync_dir;
-use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
+use crate::objects::keys::FOOT_EXTENSION;
+use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::deletion::Deletion;
 use crate::space::manifest::Owner;
 use crate::space::quarantine::quarantine_damaged;
@@ -48,6 +49,8 @@ pub(crate) struct Space {
     interrupted: AtomicBool,
     /// Why maintenance fails.
     failure: Mutex<Option<String>>,
+    /// Why segments do not get into the object store.
+    offload_failure: Mutex<Option<String>>,
     /// The next segment or deletion gets this number.
     next_number: AtomicU64,
     /// First sequence number in the active log file, and when a message in it was first noticed.
@@ -126,6 +129,7 @@ impl Space {
             maintenance: Mutex::new(()),
             interrupted: AtomicBool::new(false),
             failure: Mutex::default(),
+            offload_failure: Mutex::default(),
             next_number,
             active_since: Mutex::default(),
             apart: Mutex::default(),
@@ -185,6 +189,12 @@ impl Space {
         *noted = failure.map(Error::to_string);
     }
 
+    /// Records whether segments get into the object store.
+    pub fn note_offloading(&self, failure: Option<&Error>) {
+        let mut noted = self.offload_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *noted = failure.map(Error::to_string);
+    }
+
     /// Records that the maintenance thread panicked.
     pub fn note_panic(&self) {
         let what = "maintenance has ended by a panic, which is a defect: please report it. Messages can be written and read; when the \
@@ -195,7 +205,9 @@ impl Space {
     /// Why maintenance fails; `None` while it works.
     pub fn maintenance_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()))
+        let failure =
+            failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()));
+        failure.or_else(|| self.offload_failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// What writers of segments have learned about the columns of a version of the schema, in a tier.
@@ -256,10 +268,13 @@ impl Space {
     /// Removes the files of parts that are in the old catalog alone. Readers have them open; what cannot be removed now
     /// is removed when the stream is opened next.
     fn remove_replaced(&self, old: &Catalog, new: &Catalog) {
-        let kept: HashSet<u64> = new.contents().map(|content| content.number).collect();
+        let place = |part: &Arc<Part>| {
+            part.content.as_ref().map(|content| (content.number, content.object.is_some()))
+        };
+        let kept: HashSet<(u64, bool)> = new.parts.iter().filter_map(place).collect();
         for part in &old.parts {
-            if let (Some(content), Some(path)) = (&part.content, part.path(&self.directory))
-                && !kept.contains(&content.number)
+            if let (Some(place), Some(path)) = (place(part), part.local_path(&self.directory))
+                && !kept.contains(&place)
             {
                 let _ = self.storage.remove(&path);
             }
@@ -282,10 +297,12 @@ fn end_deletions(
 
 /// Removes files that an earlier writer did not complete, and files that it had replaced.
 fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
-    let kept: HashSet<PathBuf> = catalog.parts.iter().filter_map(|part| part.path(directory)).collect();
+    let kept: HashSet<PathBuf> = catalog.parts.iter().filter_map(|part| part.local_path(directory)).collect();
     for name in storage.list(directory).map_err(Error::io("list", directory))? {
         let path = directory.join(&name);
-        let is_draft = name.ends_with(&format!(".{SEGMENT_EXTENSION}.{DRAFT_EXTENSION}"));
+        let is_draft = [SEGMENT_EXTENSION, FOOT_EXTENSION]
+            .iter()
+            .any(|extension| name.ends_with(&format!(".{extension}.{DRAFT_EXTENSION}")));
         if is_draft || (is_segment(&name) && !kept.contains(&path)) {
             storage.remove(&path).map_err(Error::io("remove", &path))?;
         }
@@ -294,5 +311,7 @@ fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) 
 }
 
 fn is_segment(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension == SEGMENT_EXTENSION)
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == SEGMENT_EXTENSION || extension == FOOT_EXTENSION)
 }

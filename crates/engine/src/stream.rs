@@ -27,8 +27,10 @@ pub(crate) mod writer;
 use crate::batches::BatchLoader;
 use crate::error::Error;
 use crate::files::bytes_of;
+use crate::interrupt;
 use crate::loader::Loader;
 use crate::maintenance::context::MaintenanceContext;
+use crate::maintenance::offload::{self, Offloaded};
 use crate::maintenance::{retention, seal};
 use crate::options::StreamOptions;
 use crate::read::columns::ColumnBuilder;
@@ -41,6 +43,7 @@ use crate::stream::stats::StreamStats;
 use crate::upstream::{Command, Outcome};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::Change;
@@ -229,6 +232,63 @@ impl Stream {
         let sealed = contexts.map(seal::seal_all).sum::<Result<u64, Error>>()?;
         retention::retire(stream, writer)?;
         Ok(sealed)
+    }
+
+    /// Moves sealed segments to the stream's object store now ([`Offload`](crate::Offload)), in this thread: those that are older than
+    /// the age in the options, or than `older_than`. Brings the stream's record in the store up to date.
+    ///
+    /// # Errors
+    /// When the database is remote or open for reading only, or the store refuses: nothing is lost, and the call can be made again.
+    pub fn offload(&self, older_than: Option<Duration>) -> Result<Offloaded, Error> {
+        self.offload_with(older_than, None)
+    }
+
+    /// [`Stream::offload`], which also removes objects that nothing has named for a time; in the background that is an hour.
+    ///
+    /// # Errors
+    /// As [`Stream::offload`].
+    pub fn offload_and_sweep(
+        &self,
+        older_than: Option<Duration>,
+        grace: Duration,
+    ) -> Result<Offloaded, Error> {
+        self.offload_with(older_than, Some(grace))
+    }
+
+    fn offload_with(
+        &self,
+        older_than: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> Result<Offloaded, Error> {
+        let (stream, writer) = (&*self.state.reader, &**self.state.writer()?);
+        stream.check_not_outdated()?;
+        let proceed = || !interrupt::is_interrupted();
+        let moved =
+            offload::offload(stream, writer, &offload::Work { older_than, grace, proceed: &proceed })?;
+        interrupt::check()?;
+        Ok(moved)
+    }
+
+    /// Lets [`Stream::offload`] go on where another copy of the database has written to the store, which must be gone for good: after the
+    /// database was restored from a backup.
+    ///
+    /// # Errors
+    /// When the database is remote or open for reading only.
+    pub fn take_over_objects(&self) -> Result<(), Error> {
+        offload::lock(self.state.writer()?).takes_over = true;
+        Ok(())
+    }
+
+    /// Segments of the stream that are in its object store, and their bytes. A remote reader counts none.
+    pub fn offloaded(&self) -> Offloaded {
+        let mut all = Offloaded::default();
+        for space in &self.state.spaces {
+            let catalog = space.catalog();
+            for content in catalog.contents().filter(|content| content.object.is_some()) {
+                all = Offloaded { segments: all.segments + 1, bytes: all.bytes + content.bytes };
+            }
+        }
+        all
     }
 
     /// Why full log files are not being sealed, or segments not merged: for example a full disk. `None` without a failure.

@@ -14,6 +14,7 @@ use crate::clock::random;
 use crate::database::{Access, Database};
 use crate::error::{Error, Invalid, NotFound};
 use crate::files::{SYMBOLS_FILE, is_there, space_directory};
+use crate::objects::keys::FOOT_EXTENSION;
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, FILES};
 use crate::space::quarantine::DAMAGED_EXTENSION;
@@ -331,7 +332,8 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         let mut needed: Vec<String> = FILES.iter().map(ToString::to_string).collect();
         let mut damaged = content.damaged;
         for part in &catalog.parts {
-            let parts = [&from, &target].map(|directory| StoredPart::of(part, space, directory));
+            let parts =
+                [&from, &target].map(|directory| StoredPart::of(part, stream.owner(space), directory));
             damaged = damaged.saturating_add(self.segment(stream, &parts, &mut needed)?);
         }
         let there = manifest::read(&*self.storage, &target, stream.owner(space));
@@ -379,7 +381,16 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         [part, copy]: &[StoredPart; 2],
         needed: &mut Vec<String>,
     ) -> Result<u64, Error> {
-        let (Some(from), Some(to)) = (&part.path, &copy.path) else { return Ok(0) };
+        let (Some(from), Some(to)) = (&part.local_path, &copy.local_path) else { return Ok(0) };
+        if part.object.is_some() {
+            // The object is not copied, and its foot can be made again from it.
+            needed.extend(to.file_name().and_then(|name| name.to_str()).map(String::from));
+            match self.storage.size(from) {
+                Ok(size) if self.storage.size(to).ok() != Some(size) => self.copy(from, to, u64::MAX)?,
+                _ => {}
+            }
+            return Ok(0);
+        }
         needed.extend(to.file_name().and_then(|name| name.to_str()).map(String::from));
         let size = self.storage.size(from).map_err(Error::io("open", from))?;
         if self.storage.size(to).ok() == Some(size) {
@@ -413,7 +424,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
     fn remove_others(&self, target: &Path, needed: &[String]) -> Result<(), Error> {
         for name in self.list(target)? {
             let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
-            let is_ours = matches!(extension, Some(SEGMENT_EXTENSION | "log" | "idx"));
+            let is_ours = matches!(extension, Some(SEGMENT_EXTENSION | FOOT_EXTENSION | "log" | "idx"));
             if is_ours && !needed.contains(&name) {
                 let path = target.join(&name);
                 self.storage.remove(&path).map_err(Error::io("remove", &path))?;

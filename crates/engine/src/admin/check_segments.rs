@@ -6,6 +6,8 @@ use crate::admin::finding::{CheckEvent, CheckReport, Finding, REPORT, Severity};
 use crate::admin::stored::{StoredPart, StoredSegment};
 use crate::error::{Error, Unreadable};
 use crate::maintenance::verify::DUMP_EXTENSION;
+use crate::objects::foot::{self, Foot};
+use crate::objects::keys::FOOT_EXTENSION;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest;
 use crate::space::quarantine::DAMAGED_EXTENSION;
@@ -21,6 +23,7 @@ const ATTEMPTS_MAX: u32 = 100;
 const REPAIR: &str = "`tapedb repair` rebuilds it from the rest of the file; nothing is lost";
 const REPAIR_MANIFEST: &str = "`tapedb repair` rebuilds it from the segments and the log";
 const REWRITTEN: &str = "nothing: the next change rewrites it, or `tapedb repair` now";
+const FOOT: &str = "nothing: readers get it from the store";
 const REMOVED: &str = "nothing: the next writer removes it, unless a writer is creating it now";
 const DUMP: &str = "a dump of a block that was decoded to other rows than were encoded; it was written in a plain encoding or not at all, and nothing is lost";
 const REPORT_DUMP: &str =
@@ -99,7 +102,10 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
                 self.count(done);
                 continue;
             }
-            let part = StoredPart::of(part, self.space, &directory);
+            let part = StoredPart::of(part, self.stream.owner(self.space), &directory);
+            if part.object.is_some() && !self.check_foot(&part)? {
+                continue;
+            }
             let opened = match self.stream.segment(&part) {
                 Err(error) if error.is_missing_file() && !is_last => {
                     let now = self.stream.catalog(self.space);
@@ -151,6 +157,26 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
         self.find(Finding { first_sequence, messages, now: LOAD_AGAIN, ..finding })
     }
 
+    /// Verifies what is here of a segment in an object store; whether the segment is to be opened.
+    fn check_foot(&mut self, part: &StoredPart) -> ControlFlow<(), bool> {
+        let Some(path) = &part.local_path else { return ControlFlow::Continue(false) };
+        let what = match self.stream.storage.read(path, foot::BYTES_MAX) {
+            Ok(bytes) => match (Foot::parse(&bytes), &part.object) {
+                (Some(foot), Some(object))
+                    if (foot.bytes, foot.checksum) == (part.bytes, object.checksum) =>
+                {
+                    return ControlFlow::Continue(true);
+                }
+                _ => "is damaged".to_string(),
+            },
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        let finding =
+            Finding::damage(path.clone(), format!("the foot of a segment in the object store {what}"));
+        self.find(Finding { severity: Severity::Note, now: FOOT, ..finding })?;
+        ControlFlow::Continue(self.stream.checks_objects)
+    }
+
     /// Verifies a segment; the counts of its whole blocks.
     fn check_segment(
         &mut self,
@@ -169,6 +195,12 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
         }
         if damaged.is_empty() {
             self.check_counts(part, segment, path)?;
+        }
+        if part.object.is_some() && !self.stream.checks_objects {
+            return ControlFlow::Continue(CheckReport {
+                messages: segment.messages(),
+                ..CheckReport::default()
+            });
         }
         let mut done = CheckReport { bytes: segment.bytes(), ..CheckReport::default() };
         let (mut last, mut symbols) = (None, SymbolBlocks::default());
@@ -233,7 +265,7 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     fn check_leftovers(&mut self, catalog: &Catalog) -> ControlFlow<()> {
         let directory = self.stream.space_path(self.space);
         let Ok(names) = self.stream.storage.list(&directory) else { return ControlFlow::Continue(()) };
-        let known: Vec<_> = catalog.parts.iter().filter_map(|part| part.path(&directory)).collect();
+        let known: Vec<_> = catalog.parts.iter().filter_map(|part| part.local_path(&directory)).collect();
         let draft = format!(".{DRAFT_EXTENSION}");
         let mut found = Vec::new();
         for name in names {
@@ -247,6 +279,9 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
                 "log" | "idx" | DAMAGED_EXTENSION => continue,
                 DUMP_EXTENSION => (DUMP, REPORT_DUMP),
                 SEGMENT_EXTENSION => ("a segment that the manifest does not name", REMOVED),
+                FOOT_EXTENSION => {
+                    ("the foot of a segment that the manifest does not name as an object", REMOVED)
+                }
                 _ if name.ends_with(&draft) => ("a file that was never completed", REMOVED),
                 _ => ("not a file of the database", "nothing: it is left as it is"),
             };

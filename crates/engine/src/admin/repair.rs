@@ -10,6 +10,8 @@ use crate::database::Database;
 use crate::error::{Error, Unreadable};
 use crate::files::space_directory;
 use crate::maintenance::verify::confirm;
+use crate::objects::foot::{self, Foot};
+use crate::objects::keys::FOOT_EXTENSION;
 use crate::options::StreamOptions;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, Owner};
@@ -22,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_log::{Kind, Storage, Walk};
 use tapedb_segment::{
-    Block, BlockOptions, Decoder, RowHeader, Rows, Segment, SegmentError, SegmentHeader, SegmentWriter,
-    Selection, Tier,
+    Block, BlockOptions, Decoder, ReadAt, RowHeader, Rows, Segment, SegmentError, SegmentHeader,
+    SegmentWriter, Selection, Tier,
 };
 
 /// A change that a repair makes, or would make.
@@ -57,7 +59,7 @@ impl Database {
         let storage = self.storage().clone();
         let mut repairer = Repairer { storage: storage.clone(), is_done, repairs: Vec::new() };
         repairer.definition(&directory)?;
-        let Ok(stream) = StoredStream::open(storage, name, directory) else {
+        let Ok(stream) = StoredStream::open(storage, None, name, directory) else {
             // The repair of the definition is planned; the rest can be examined when it is done.
             return Ok(repairer.repairs);
         };
@@ -208,6 +210,10 @@ impl Repairer {
         let (directory, owner) = (stream.space_path(space), stream.owner(space));
         let mut parts = Vec::new();
         for name in self.storage.list(&directory).map_err(Error::io("list", &directory))? {
+            if let Some(part) = self.part_of_foot(stream, owner, &directory.join(&name))? {
+                parts.push(part);
+                continue;
+            }
             let Some((first, number)) = numbers_of(&name) else { continue };
             if let Some(part) = self.part_of(stream, owner, &directory.join(&name), first, number)? {
                 parts.push(part);
@@ -245,6 +251,23 @@ impl Repairer {
         Ok(catalog)
     }
 
+    /// The part whose segment is in an object store, according to its foot; `None`: it is none, or damaged.
+    fn part_of_foot(&self, stream: &StoredStream, owner: Owner, path: &Path) -> Result<Option<Part>, Error> {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(None) };
+        let Some(stem) = name.strip_suffix(FOOT_EXTENSION) else { return Ok(None) };
+        let Some((first, number)) = numbers_of(&format!("{stem}{SEGMENT_EXTENSION}")) else {
+            return Ok(None);
+        };
+        let bytes = self.storage.read(path, foot::BYTES_MAX).map_err(Error::io("read", path))?;
+        let Some(foot) = Foot::parse(&bytes) else { return Ok(None) };
+        let checksum = foot.checksum;
+        let part = self.part_of_file(stream, owner, path, (first, number), Arc::new(foot))?;
+        Ok(part.map(|part| {
+            let content = part.content.map(|content| Content { object: Some(checksum), ..content });
+            Part { content, ..part }
+        }))
+    }
+
     /// The part that a segment's file holds, according to its header.
     fn part_of(
         &self,
@@ -255,6 +278,17 @@ impl Repairer {
         number: u64,
     ) -> Result<Option<Part>, Error> {
         let file = self.storage.open_read(path).map_err(Error::io("open", path))?;
+        self.part_of_file(stream, owner, path, (first, number), SegmentFile(file))
+    }
+
+    fn part_of_file<R: ReadAt + Clone>(
+        &self,
+        stream: &StoredStream,
+        owner: Owner,
+        path: &Path,
+        (first, number): (u64, u64),
+        file: R,
+    ) -> Result<Option<Part>, Error> {
         let schemas = SchemaFiles {
             storage: &*self.storage,
             directory: stream.path(),
@@ -268,7 +302,7 @@ impl Repairer {
             first_sequence: first,
             next_sequence: u64::MAX,
         };
-        let (segment, _) = match schemas.open_segment(SegmentFile(file), &expected) {
+        let (segment, _) = match schemas.open_segment(file, &expected) {
             Ok(opened) => opened,
             Err(SegmentError::Damaged(_)) => return Ok(None),
             Err(SegmentError::Io { source, .. }) => return Err(Error::io("read", path)(source)),
@@ -290,6 +324,7 @@ impl Repairer {
             bytes: segment.bytes(),
             tier: Tier::Hot,
             deleted_before: number,
+            object: None,
         };
         Ok(Some(Part { sequences: first..end, lost: 0, content: Some(content) }))
     }
@@ -299,7 +334,11 @@ impl Repairer {
         let (directory, owner) = (stream.space_path(space), stream.owner(space));
         for index in 0..catalog.parts.len() {
             let part = catalog.parts[index].clone();
-            let stored = StoredPart::of(&part, space, &directory);
+            if part.is_object() {
+                // It never changes; readers skip what is damaged of it.
+                continue;
+            }
+            let stored = StoredPart::of(&part, owner, &directory);
             let (Some(content), Some(path)) = (&part.content, &stored.path) else { continue };
             let (segment, damaged) = match stream.segment(&stored) {
                 Ok(Some(opened)) => opened,

@@ -3,23 +3,29 @@
 use crate::database::Database;
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::files::{SYMBOLS_FILE, check_there, space_directory};
+use crate::objects::tier::Objects;
+use crate::objects::url::StoreUrl;
+use crate::options::StreamOptions;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::manifest::Owner;
 use crate::space::reader::{SegmentFile, read_catalog, segment_header};
 use crate::space::salvage::SchemaFiles;
 use crate::stream::definition::Definition;
 use crate::stream::identity::{Identity, Seen};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 use tapedb_codec::dynamic::Layouts;
-use tapedb_log::{Storage, SymbolFile, SymbolRecovery, Walk};
+use tapedb_log::{Storage, StorageFile, SymbolFile, SymbolRecovery, Walk};
 use tapedb_schema::Timestamp;
 use tapedb_segment::{Damage, ReadAt, Segment, SegmentError, SegmentHeader, Tier};
 
 /// The files of a stream; only its definition has been read. See [`Database::stored`].
 pub struct StoredStream {
     pub(crate) storage: Arc<dyn Storage>,
+    objects: Option<Arc<Objects>>,
+    /// Whether a check reads segments that are in an object store.
+    pub(crate) checks_objects: bool,
     name: String,
     directory: PathBuf,
     definition: Definition,
@@ -36,16 +42,45 @@ impl fmt::Debug for StoredStream {
 }
 
 impl StoredStream {
-    pub(crate) fn open(storage: Arc<dyn Storage>, name: &str, directory: PathBuf) -> Result<Self, Error> {
+    pub(crate) fn open(
+        storage: Arc<dyn Storage>,
+        objects: Option<Arc<Objects>>,
+        name: &str,
+        directory: PathBuf,
+    ) -> Result<Self, Error> {
         let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let definition_damage = copies.damage;
-        Ok(Self { storage, name: name.into(), directory, definition, layouts, identity, definition_damage })
+        let name = name.into();
+        let checks_objects = false;
+        Ok(Self {
+            storage,
+            objects,
+            checks_objects,
+            name,
+            directory,
+            definition,
+            layouts,
+            identity,
+            definition_damage,
+        })
+    }
+
+    /// Whether a check reads all segments that are in an object store; otherwise it checks what is here of them. It does not, unless
+    /// this is called.
+    #[must_use]
+    pub fn checking_objects(mut self, checks_objects: bool) -> Self {
+        self.checks_objects = checks_objects;
+        self
     }
 
     /// Name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn options(&self) -> StreamOptions {
+        self.definition.options
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -113,8 +148,8 @@ impl StoredStream {
     /// # Errors
     /// When there is no good copy of the manifest.
     pub fn parts(&self, space: u32) -> Result<Vec<StoredPart>, Error> {
-        let (catalog, directory) = (self.catalog(space)?, self.space_path(space));
-        Ok(catalog.parts.iter().map(|part| StoredPart::of(part, space, &directory)).collect())
+        let (catalog, directory, owner) = (self.catalog(space)?, self.space_path(space), self.owner(space));
+        Ok(catalog.parts.iter().map(|part| StoredPart::of(part, owner, &directory)).collect())
     }
 
     /// Opens the segment of a part, and returns the damage to its header and index; `None` for a part of which nothing is left.
@@ -128,7 +163,10 @@ impl StoredStream {
             let (path, messages) = (path.clone(), part.messages);
             Error::from(SegmentFailure { path, first_sequence, next_sequence, messages, error })
         };
-        let file = self.storage.open_read(path);
+        let file = match &part.object {
+            None => self.storage.open_read(path),
+            Some(object) => self.open_object(part, object),
+        };
         let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
         let schema_version = self.definition.schema_version;
         let expected = segment_header(
@@ -146,6 +184,15 @@ impl StoredStream {
             return Err(Error::Unreadable(Unreadable::Definition { path: path.clone(), what }));
         }
         Ok(Some(opened))
+    }
+
+    fn open_object(&self, part: &StoredPart, object: &StoredObject) -> io::Result<Arc<dyn StorageFile>> {
+        let url = self.definition.options.offload.map(|offload| offload.url);
+        let (Some(objects), Some(foot)) = (&self.objects, &part.local_path) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let named = (&*object.key, part.bytes, object.checksum);
+        Ok(objects.open_segment(url.as_ref().map(StoreUrl::as_str), foot, named)?)
     }
 
     pub(crate) fn catalog(&self, space: u32) -> Result<Catalog, Error> {
@@ -167,6 +214,15 @@ pub type StoredSegment = Segment<SharedFile>;
 /// A file that segments are read from.
 pub type SharedFile = Arc<dyn ReadAt + Send + Sync>;
 
+/// A segment in an object store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Its name below the URL of the stream's object tier; its pieces are called so, with `.0`, `.1` … appended.
+    pub key: String,
+    /// CRC-64/NVME of its content.
+    pub checksum: u64,
+}
+
 /// Messages with sequence numbers in a range, as the manifest states them: in a segment, or purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPart {
@@ -178,8 +234,12 @@ pub struct StoredPart {
     pub next_sequence: u64,
     /// Messages that could not be read when the part was sealed.
     pub lost: u64,
-    /// The segment's file; `None`: nothing is left.
+    /// The segment's file, also where it is an object; `None`: nothing is left.
     pub path: Option<PathBuf>,
+    /// The part's file in the directory: the segment, or its foot.
+    pub local_path: Option<PathBuf>,
+    /// Where the segment is in the stream's object store, if it is there.
+    pub object: Option<StoredObject>,
     /// Messages in the segment.
     pub messages: u64,
     /// Times of the earliest and the latest of them.
@@ -191,7 +251,8 @@ pub struct StoredPart {
 }
 
 impl StoredPart {
-    pub(crate) fn of(part: &Part, space: u32, directory: &Path) -> Self {
+    pub(crate) fn of(part: &Part, owner: Owner, directory: &Path) -> Self {
+        let Owner { stream_id, space } = owner;
         let content = part.content.as_ref();
         Self {
             space,
@@ -199,6 +260,11 @@ impl StoredPart {
             next_sequence: part.sequences.end,
             lost: part.lost,
             path: part.path(directory),
+            local_path: part.local_path(directory),
+            object: part.object_key(stream_id, space).map(|key| StoredObject {
+                key,
+                checksum: content.and_then(|content| content.object).unwrap_or_default(),
+            }),
             messages: content.map_or(0, |content| content.messages),
             times: content.map(|content| (Timestamp(content.time_min), Timestamp(content.time_max))),
             bytes: content.map_or(0, |content| content.bytes),
@@ -213,6 +279,7 @@ impl Database {
     /// # Errors
     /// [`NotFound::Stream`](crate::NotFound::Stream), or what is wrong with its definition.
     pub fn stored(&self, name: &str) -> Result<StoredStream, Error> {
-        StoredStream::open(self.storage().clone(), name, self.existing_directory_of(name)?)
+        let (storage, objects) = (self.storage().clone(), self.objects().cloned());
+        StoredStream::open(storage, objects, name, self.existing_directory_of(name)?)
     }
 }

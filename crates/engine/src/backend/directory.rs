@@ -111,7 +111,7 @@ fn above(path: &Path) -> &Path {
 }
 
 /// Writes the marker. It is written last, so that the creation of an incomplete database is repeated.
-fn make_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
+pub(crate) fn make_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     let marker = path.join(MARKER_FILE);
     let draft = path.join(STREAMS_DIRECTORY).join(".new-marker");
     storage.write(&draft, MARKER.as_bytes()).map_err(Error::io("write", &draft))?;

@@ -10,7 +10,10 @@ use crate::lock::WriterLock;
 use crate::maintenance::thread::Maintenance;
 use crate::names;
 use crate::notifier::Notifier;
-use crate::options::StreamOptions;
+use crate::objects::keys;
+use crate::objects::tier::Objects;
+use crate::objects::url::StoreUrl;
+use crate::options::{Offload, StreamOptions};
 use crate::stream::definition::{self, Definition};
 use crate::stream::open::{self, Opened};
 use crate::stream::origin::Origin;
@@ -27,6 +30,7 @@ use tapedb_schema::Schema;
 /// Always true: streams are created, renamed and deleted while `streams` is locked.
 pub(crate) struct LocalBackend {
     storage: Arc<dyn Storage>,
+    objects: Arc<Objects>,
     path: PathBuf,
     /// Held while the database is open for writing.
     lock: Option<Arc<WriterLock>>,
@@ -45,8 +49,10 @@ impl LocalBackend {
         path: &Path,
         lock: Option<WriterLock>,
         runs_maintenance: bool,
+        has_cache: bool,
     ) -> Self {
         Self {
+            objects: Arc::new(Objects::new(storage.clone(), path, has_cache)),
             storage,
             path: path.into(),
             lock: lock.map(Arc::new),
@@ -68,10 +74,21 @@ impl LocalBackend {
     }
 
     fn open_stream(&self, open: &mut OpenStreams, name: &str) -> Result<Arc<StreamState>, Error> {
-        let Self { storage, notifier, lock, .. } = self;
-        let opened = Opened { storage: storage.clone(), notifier: notifier.clone(), lock: lock.clone() };
+        let Self { storage, objects, notifier, lock, .. } = self;
+        let (storage, objects) = (storage.clone(), objects.clone());
+        let opened = Opened { storage, objects, notifier: notifier.clone(), lock: lock.clone() };
         let state = open::open(name, self.directory_of(name), opened)?;
         Ok(self.put(open, name, state))
+    }
+
+    /// Removes the objects of a deleted stream: its records first, so that no reader of the store begins with it.
+    fn remove_objects(&self, id: u64, url: StoreUrl) -> Result<(), Error> {
+        let tier = self.objects.own_tier(url.as_str())?;
+        tier.delete(&keys::index(id))?;
+        for prefix in [keys::records(id), keys::of_stream(id)] {
+            tier.list(&prefix)?.iter().try_for_each(|key| tier.delete(key))?;
+        }
+        Ok(())
     }
 
     /// Enters a stream under its name, and starts its maintenance.
@@ -95,6 +112,10 @@ impl Backend for LocalBackend {
 
     fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
+    }
+
+    fn objects(&self) -> Option<&Arc<Objects>> {
+        Some(&self.objects)
     }
 
     fn in_use(&self) -> InUse {
@@ -179,6 +200,9 @@ impl Backend for LocalBackend {
         }
         let definition =
             Definition { id: random(), created: now(), revision: 0, options, schema_version: 1, schema };
+        if let Some(Offload { url, .. }) = options.offload {
+            drop(self.objects.own_tier(url.as_str())?);
+        }
         open::create(&*self.storage, &self.streams_directory(), &directory, &definition)?;
         self.ids.forget();
         self.open_stream(&mut open, name)
@@ -223,6 +247,9 @@ impl Backend for LocalBackend {
             return Err(self.no_stream(name));
         }
         let doomed = self.streams_directory().join(format!(".deleted-{:016x}", random()));
+        let objects = definition::read(storage, &directory).ok().flatten();
+        let objects =
+            objects.and_then(|found| Some((found.definition.id, found.definition.options.offload?.url)));
         let renamed = || storage.rename(&directory, &doomed).map_err(Error::io("delete", &directory));
         match open.get(name) {
             Some(stream) => stream.delete(renamed)?,
@@ -231,6 +258,16 @@ impl Backend for LocalBackend {
         open.remove(name);
         self.ids.forget();
         sync_dir(storage, &self.streams_directory())?;
-        storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
+        storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))?;
+        if let Some((id, url)) = objects
+            && let Err(error) = self.remove_objects(id, url)
+        {
+            // The stream is deleted, and its id is never used again.
+            tracing::warn!(
+                "stream {name:?} is deleted, and objects below {url}/{} are left: {error}",
+                keys::of_stream(id)
+            );
+        }
+        Ok(())
     }
 }

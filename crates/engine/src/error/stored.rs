@@ -1,5 +1,6 @@
 //! Errors of stored messages.
 
+use crate::objects::store::ObjectError;
 use std::path::PathBuf;
 use std::{fmt, io};
 use tapedb_codec::DecodeError;
@@ -115,6 +116,11 @@ impl fmt::Display for LostMessages {
     }
 }
 
+/// Whether an object store gave the error.
+fn is_of_store(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<ObjectError>())
+}
+
 impl fmt::Display for SegmentFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, first_sequence, next_sequence, messages, error } = self;
@@ -129,6 +135,10 @@ impl fmt::Display for SegmentFailure {
                 f,
                 "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \
                  to {last} cannot be read; reading continues after them"
+            ),
+            SegmentError::Io { source, .. } if is_of_store(source) => write!(
+                f,
+                "{path}, {messages} messages with sequence numbers from {first_sequence} to {last}: {source}"
             ),
             SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => write!(
                 f,

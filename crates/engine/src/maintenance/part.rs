@@ -201,7 +201,8 @@ fn fill(
     let lost = work.account(written.messages, history, is_damaged)?;
     let (time_min, time_max) = times.unwrap_or_default();
     let (messages, bytes) = (written.messages, written.bytes);
-    let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
+    let content =
+        Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0, object: None };
     Ok(Some(FilledSegment { content, lost, written, proof }))
 }
 

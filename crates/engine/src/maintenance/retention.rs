@@ -100,6 +100,11 @@ fn before(time: i64, age: Duration) -> i64 {
     time.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// Whether a message is older than an age.
+pub(crate) fn is_older(writer: &StreamWriter, time: i64, age: Duration) -> bool {
+    latest(writer).is_some_and(|latest| time < before(reference(latest), age))
+}
+
 /// The tier of a segment whose latest message has a time.
 pub(crate) fn tier_for(context: MaintenanceContext<'_>, time_max: i64) -> Tier {
     let is_cold = match context.stream.settings.get().cold_after {

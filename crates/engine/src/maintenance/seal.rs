@@ -407,7 +407,8 @@ pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -
     let catalog = context.space.catalog();
     let is_due = |part: &Arc<Part>| {
         part.content.as_ref().is_some_and(|content| {
-            content.tier == Tier::Hot
+            content.object.is_none()
+                && content.tier == Tier::Hot
                 && tier_for(context, content.time_max) == Tier::Cold
                 && context.space.apart().get(&content.number) != Some(&Apart::Damaged)
         })
@@ -509,7 +510,10 @@ fn choose(catalog: &Catalog, limits: (u64, u64), apart: &HashMap<u64, Apart>) ->
     let parts = &catalog.parts;
     let is_left = |part: &Part| {
         let content = part.content.as_ref();
-        content.is_some_and(|content| apart.get(&content.number) == Some(&Apart::Damaged))
+        content.is_some_and(|content| {
+            // What is in an object store stays as it is: deletions are carried out for each reader.
+            content.object.is_some() || apart.get(&content.number) == Some(&Apart::Damaged)
+        })
     };
     let is_of_one_version = |run: &[Arc<Part>]| {
         let mut versions =

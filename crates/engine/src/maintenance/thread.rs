@@ -1,8 +1,10 @@
 //! The maintenance thread of a database that is open for writing: it purges old messages, seals log files that are complete or
-//! old enough, merges segments, and compresses old ones again.
+//! old enough, merges segments, and compresses old ones again. A second thread, where a stream has an object tier, moves segments
+//! there: a store that does not answer delays nothing else.
 
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
+use crate::maintenance::offload::{Work, offload};
 use crate::maintenance::pace::Pace;
 use crate::maintenance::retention::{retire, roll_if_due};
 use crate::maintenance::seal::{chill_next, merge_next, seal_next};
@@ -19,6 +21,11 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure, so that a full disk is not tried all the time.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
+/// Interval between two looks for segments that are old enough for an object store.
+const OFFLOAD_INTERVAL: Duration = Duration::from_secs(1);
+/// The same after a failure of a store.
+const OFFLOAD_AFTER_FAILURE: Duration = Duration::from_secs(15);
+
 /// Maintenance of a database. Every user of the database holds it; when the last one drops it the thread ends, if necessary in
 /// the middle of its work.
 #[derive(Debug, Default)]
@@ -29,6 +36,10 @@ pub(crate) struct Maintenance {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// The thread for object stores, once a stream has one.
+    offloading: Mutex<Option<JoinHandle<()>>>,
+    /// Notified when it is to stop.
+    wake_offloading: Notifier,
     streams: Mutex<Vec<(Weak<StreamReader>, Weak<StreamWriter>)>>,
     /// Notified when a log file becomes complete, and when the thread is to stop.
     wake: Arc<Notifier>,
@@ -57,9 +68,13 @@ impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.wake.notify();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
+        self.shared.wake_offloading.notify();
+        for thread in [&self.thread, &self.shared.offloading] {
+            // The second is spawned by the first.
+            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(thread) = thread {
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -79,14 +94,62 @@ impl Drop for NotingPanic<'_> {
 }
 
 impl Shared {
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         let _noting = NotingPanic(self);
         while !self.is_stopped() {
+            self.start_offloading();
             let seen = self.wake.count();
             if self.run_round() {
                 self.wake.wait(seen, INTERVAL);
             } else {
                 self.pause(AFTER_FAILURE);
+            }
+        }
+    }
+
+    /// Starts the thread for object stores if a stream has one.
+    fn start_offloading(self: &Arc<Self>) {
+        let mut thread = self.offloading.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && !self.is_stopped() {
+            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            let has_tier = |stream: &Arc<StreamReader>| stream.settings.get().offload.is_some();
+            if streams.iter().filter_map(|(stream, _)| stream.upgrade()).any(|stream| has_tier(&stream)) {
+                let shared = self.clone();
+                let run = move || shared.run_offloading();
+                *thread = thread::Builder::new().name("tapedb-offload".into()).spawn(run).ok();
+            }
+        }
+    }
+
+    fn run_offloading(&self) {
+        let mut wait = OFFLOAD_INTERVAL;
+        loop {
+            let seen = self.wake_offloading.count();
+            if !self.is_stopped() {
+                self.wake_offloading.wait(seen, wait);
+            }
+            if self.is_stopped() {
+                return;
+            }
+            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            wait = OFFLOAD_INTERVAL;
+            for (stream, writer) in &streams {
+                let (Some(stream), Some(writer)) = (stream.upgrade(), writer.upgrade()) else { continue };
+                if stream.is_outdated() || stream.is_deleted() {
+                    continue;
+                }
+                let proceed = || !self.is_stopped() && !stream.is_deleted();
+                let worked =
+                    offload(&stream, &writer, &Work { older_than: None, grace: None, proceed: &proceed });
+                let failure = worked.as_ref().err().filter(|_| !stream.is_deleted());
+                if let Some(error) = failure {
+                    tracing::warn!(
+                        "{}: its old segments stay here for now: {error}",
+                        stream.directory.display()
+                    );
+                    wait = OFFLOAD_AFTER_FAILURE;
+                }
+                writer.spaces.iter().for_each(|space| space.note_offloading(failure));
             }
         }
     }

@@ -152,8 +152,16 @@ mod tests {
                         .map_err(Error::io("write", &context.space.directory))?;
                 }
                 let (messages, bytes, tier) = (written.messages, written.bytes, Tier::Hot);
-                let content =
-                    Content { number: 0, messages, time_min: 0, time_max: 0, bytes, tier, deleted_before: 0 };
+                let content = Content {
+                    number: 0,
+                    messages,
+                    time_min: 0,
+                    time_max: 0,
+                    bytes,
+                    tier,
+                    deleted_before: 0,
+                    object: None,
+                };
                 Ok(Some(FilledSegment { content, lost: 0, written, proof }))
             });
             match part {

@@ -645,7 +645,10 @@ impl Packer {
         let selection = source.filter.selection(at);
         match selection.symbols {
             None => segment.read_head(index, &mut self.budget.raw),
-            Some(_) => segment.read_wanted(index, &mut self.budget.raw, &selection, |_, _| false),
+            Some(_) => {
+                blocks.prepare(index);
+                segment.read_wanted(index, &mut self.budget.raw, &selection, |_, _| false)
+            }
         }
         .map_err(failed)?;
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
@@ -684,6 +687,7 @@ impl Packer {
                 return Ok(Taken::Nothing);
             }
         }
+        blocks.prepare(index);
         loop {
             let fields = &mut source.fields;
             let wants = |type_id, column| fields.needs(type_id, column);

@@ -349,6 +349,14 @@ impl History {
             let checked = if *is_interruptible { interrupt::check() } else { Ok(()) };
             let loaded =
                 checked.and_then(|()| slot.load(&mut lock(budget), bounds, (filter, context), errors));
+            let loaded = match loaded {
+                // While it waited for an object store.
+                Err(error) if *is_interruptible && !error.is_damage() && interrupt::is_interrupted() => {
+                    drop(error);
+                    Err(Error::Interrupted)
+                }
+                loaded => loaded,
+            };
             match loaded {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),

@@ -12,12 +12,11 @@ use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::segment_blocks::SegmentBlocks;
-use crate::space::reader::SegmentFile;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tapedb_segment::{self as segment, Segment, SegmentError, Selection};
+use tapedb_segment::{self as segment, SegmentError, Selection};
 
 /// Limit of all whole blocks.
 pub(crate) const WHOLE_BYTES: usize = 48 << 20;
@@ -208,8 +207,7 @@ impl MergeBudget {
         let checks_below = context.stream.is_untrusted().then(|| context.stream.dictionary.len());
         if has_columns && let Some(mut fields) = filter.take_fields() {
             let selection = filter.selection(context);
-            let segment = &blocks.segment.segment;
-            let decoded = self.decode((segment, index), &mut fields, &selection, checks_below, block);
+            let decoded = self.decode((blocks, index), &mut fields, &selection, checks_below, block);
             filter.put_fields(Some(fields));
             match decoded.map_err(failed)? {
                 Decoding::Columns => {
@@ -227,6 +225,7 @@ impl MergeBudget {
             selection.types = None;
         }
         note_block();
+        blocks.prepare(index);
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
@@ -260,12 +259,13 @@ impl MergeBudget {
     /// below this number; where one is wrong, or may be, rows are to be read, which names it.
     fn decode(
         &mut self,
-        (segment, index): (&Segment<SegmentFile>, usize),
+        (blocks, index): (&SegmentBlocks, usize),
         fields: &mut Fields,
         selection: &Selection<'_>,
         checks_below: Option<u32>,
         block: &mut Block,
     ) -> Result<Decoding, SegmentError> {
+        let segment = &blocks.segment.segment;
         let Self { decoder, raw, .. } = self;
         if fields.has_ranges() {
             segment.read_head(index, raw)?;
@@ -274,6 +274,7 @@ impl MergeBudget {
                 return Ok(Decoding::Nothing);
             }
         }
+        blocks.prepare(index);
         loop {
             segment.read_wanted(index, raw, selection, |type_id, column| fields.needs(type_id, column))?;
             let groups = &raw.head().groups;

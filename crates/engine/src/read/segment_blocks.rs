@@ -4,6 +4,7 @@ use crate::read::block::{Key, Order};
 use crate::space::catalog::Part;
 use crate::space::reader::OpenSegment;
 use std::collections::VecDeque;
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub(crate) struct SegmentBlocks {
     pub part: Arc<Part>,
     /// Runs of blocks that may hold wanted messages and have not been loaded.
     runs: VecDeque<Range<usize>>,
+    /// Whether the last blocks are taken first.
+    is_reversed: bool,
 }
 
 impl SegmentBlocks {
@@ -22,7 +25,7 @@ impl SegmentBlocks {
         part: Arc<Part>,
         runs: impl IntoIterator<Item = Range<usize>>,
     ) -> Self {
-        Self { segment, part, runs: runs.into_iter().collect() }
+        Self { segment, part, runs: runs.into_iter().collect(), is_reversed: false }
     }
 
     /// Key of the first message of the next block, or a smaller key.
@@ -59,9 +62,26 @@ impl SegmentBlocks {
         }
     }
 
+    /// Prepares to read a block that was taken, more of it than its head: where the segment is in an object store, what comes next is
+    /// known by this.
+    pub fn prepare(&self, index: usize) {
+        let Some(object) = &self.segment.object else { return };
+        let blocks = self.segment.segment.blocks();
+        let rest: Box<dyn Iterator<Item = usize>> = match self.is_reversed {
+            true => Box::new(self.runs.iter().rev().flat_map(|run| run.clone().rev())),
+            false => Box::new(self.runs.iter().flat_map(Clone::clone)),
+        };
+        let indexes = once(index).chain(rest);
+        let ranges = indexes
+            .filter_map(|index| blocks.get(index))
+            .map(|block| block.offset..block.offset + u64::from(block.len));
+        object.plan(ranges, self.is_reversed);
+    }
+
     /// Takes the next block in the order of reading.
     pub fn next(&mut self, order: Order) -> Option<usize> {
-        if order == Order::TimeReversed {
+        self.is_reversed = order == Order::TimeReversed;
+        if self.is_reversed {
             let run = self.runs.back_mut()?;
             run.end -= 1;
             let index = run.end;

@@ -1,7 +1,9 @@
 //! What a space holds besides its log, at one moment: its sealed history in parts, and deletions that are not yet carried out
 //! in files.
 
+use crate::objects::keys::{self, FOOT_EXTENSION};
 use crate::space::deletion::Deletion;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +49,8 @@ pub(crate) struct Content {
     pub tier: Tier,
     /// Deletions with numbers below this have been carried out in the file.
     pub deleted_before: u64,
+    /// Checksum of the file, where the file is in the object store of the stream; `None`: it is in the directory of the space.
+    pub object: Option<u64>,
 }
 
 impl Catalog {
@@ -170,6 +174,49 @@ impl Catalog {
         Some(new)
     }
 
+    /// The same, as if all segments were files.
+    pub fn as_files(&self) -> Cow<'_, Self> {
+        if !self.parts.iter().any(|part| part.is_object()) {
+            return Cow::Borrowed(self);
+        }
+        let as_file = |part: &Arc<Part>| match &part.content {
+            Some(content) if content.object.is_some() => {
+                let content = Content { object: None, ..content.clone() };
+                Arc::new(Part { sequences: part.sequences.clone(), lost: part.lost, content: Some(content) })
+            }
+            _ => part.clone(),
+        };
+        Cow::Owned(Self { parts: self.parts.iter().map(as_file).collect(), ..self.clone() })
+    }
+
+    /// What a reader of the object store alone finds: all that is not there is as if it was removed.
+    pub fn in_store(&self) -> Self {
+        let in_store = |part: &Arc<Part>| match part.is_object() {
+            true => part.clone(),
+            false => Arc::new(Part { sequences: part.sequences.clone(), lost: 0, content: None }),
+        };
+        let mut new = Self { parts: self.parts.iter().map(in_store).collect(), ..self.clone() };
+        while new.parts.pop_if(|part| part.content.is_none()).is_some() {}
+        new.sealed = new.parts.last().map_or(0, |part| part.sequences.end);
+        for deletion in &mut new.deletions {
+            let mut ended = Deletion::clone(deletion);
+            ended.sequences.end = ended.sequences.end.min(new.sealed);
+            *deletion = Arc::new(ended);
+        }
+        new.normalize();
+        new
+    }
+
+    /// With a part's segment at another place: an object, or a file again. `None`: the part has been replaced since.
+    pub fn with_place(&self, part: &Part, object: Option<u64>) -> Option<Self> {
+        let index = self.parts.iter().position(|found| **found == *part)?;
+        let content = Content { object, ..part.content.clone()? };
+        let mut new = self.next();
+        let sequences = part.sequences.clone();
+        new.parts[index] = Arc::new(Part { sequences, lost: part.lost, content: Some(content) });
+        Some(new)
+    }
+
     /// [`Catalog::with`] for a part that was made from others. `None` also where one of those has been replaced since: what a
     /// deletion has removed from it would reappear.
     pub fn with_merged(&self, part: Part, made_from: &[Arc<Part>]) -> Option<Self> {
@@ -219,10 +266,27 @@ impl Part {
         self.content.as_ref().map_or(0, |content| content.messages)
     }
 
-    /// The segment's file in the directory of the space; `None` for an empty part.
+    /// The segment's file in the directory of the space, also where it is an object; `None` for an empty part.
     pub fn path(&self, directory: &Path) -> Option<PathBuf> {
         let content = self.content.as_ref()?;
         Some(directory.join(segment_name(self.sequences.start, content.number)))
+    }
+
+    /// The part's file that must be in the directory of the space: its segment, or the foot of the segment if that is an object.
+    pub fn local_path(&self, directory: &Path) -> Option<PathBuf> {
+        let path = self.path(directory)?;
+        Some(if self.is_object() { path.with_extension(FOOT_EXTENSION) } else { path })
+    }
+
+    /// Whether the segment is in an object store.
+    pub fn is_object(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.object.is_some())
+    }
+
+    /// The name of the segment in an object store, if it is there.
+    pub fn object_key(&self, stream_id: u64, space: u32) -> Option<String> {
+        let content = self.content.as_ref()?;
+        Some(keys::segment(stream_id, space, self.sequences.start, content.number, content.object?))
     }
 }
 
@@ -242,8 +306,16 @@ mod tests {
     fn part(sequences: Range<u64>, number: u64) -> Part {
         let (time_min, time_max) = (sequences.start as i64, sequences.end as i64 - 1);
         let (messages, tier) = (sequences.end - sequences.start, Tier::Hot);
-        let content =
-            Content { number, messages, time_min, time_max, bytes: 100, tier, deleted_before: number };
+        let content = Content {
+            number,
+            messages,
+            time_min,
+            time_max,
+            bytes: 100,
+            tier,
+            deleted_before: number,
+            object: None,
+        };
         Part { sequences, lost: 1, content: Some(content) }
     }
 

@@ -13,6 +13,7 @@
 //! part 0 1310720
 //! part 1310720 3932160 5 2621440 1700000000000000000 1700000000999999999 5034234 hot 4
 //! part 3932160 3932170 lost 10
+//! part 3932170 3932180 8 10 1700000001000000000 1700000001000000009 4096 hot 8 object 2b6c9f30a1d4e857
 //! ```
 
 use crate::error::{Error, Unreadable};
@@ -121,7 +122,8 @@ pub(crate) fn to_text(catalog: &Catalog, owner: Owner) -> String {
     copies::sealed(MAGIC, &body(catalog, owner))
 }
 
-fn body(catalog: &Catalog, owner: Owner) -> String {
+/// The lines of the file behind its checksum.
+pub(crate) fn body(catalog: &Catalog, owner: Owner) -> String {
     let Catalog { generation, sealed, parts, deletions, next_number } = catalog;
     let Owner { stream_id, space } = owner;
     let mut body = format!(
@@ -143,10 +145,14 @@ fn body(catalog: &Catalog, owner: Owner) -> String {
     for part in parts {
         let _ = write!(body, "part {} {}", part.sequences.start, part.sequences.end);
         if let Some(content) = &part.content {
-            let Content { number, messages, time_min, time_max, bytes, tier, deleted_before } = content;
+            let Content { number, messages, time_min, time_max, bytes, tier, deleted_before, object } =
+                content;
             let tier = tier_name(*tier);
             let _ =
                 write!(body, " {number} {messages} {time_min} {time_max} {bytes} {tier} {deleted_before}");
+            if let Some(checksum) = object {
+                let _ = write!(body, " object {checksum:016x}");
+            }
         }
         if part.lost > 0 {
             let _ = write!(body, " lost {}", part.lost);
@@ -158,7 +164,11 @@ fn body(catalog: &Catalog, owner: Owner) -> String {
 
 /// Reads the content of the file; what is wrong with it otherwise.
 pub(crate) fn parse(text: &str, owner: Owner) -> Result<Catalog, String> {
-    let body = copies::unsealed(MAGIC, text)?;
+    parse_body(copies::unsealed(MAGIC, text)?, owner)
+}
+
+/// Reads the lines behind the checksum; what is wrong with them otherwise.
+pub(crate) fn parse_body(body: &str, owner: Owner) -> Result<Catalog, String> {
     let mut catalog = Catalog::default();
     let mut stated = Owner { stream_id: 0, space: 0 };
     for (i, line) in body.lines().enumerate() {
@@ -217,6 +227,13 @@ fn parse_part(rest: &str) -> Option<Part> {
         [content @ .., "lost", lost] => (content, lost.parse().ok()?),
         content => (content, 0),
     };
+    let (content, object) = match content {
+        [content @ .., "object", checksum] => {
+            let checksum = u64::from_str_radix(checksum, 16).ok().filter(|_| checksum.len() == 16);
+            (content, Some(checksum.filter(|_| !content.is_empty())?))
+        }
+        content => (content, None),
+    };
     let content = match content {
         [] => None,
         &[number, messages, time_min, time_max, bytes, tier, deleted_before] => Some(Content {
@@ -227,6 +244,7 @@ fn parse_part(rest: &str) -> Option<Part> {
             bytes: bytes.parse().ok()?,
             tier: [Tier::Hot, Tier::Cold].into_iter().find(|candidate| tier_name(*candidate) == tier)?,
             deleted_before: deleted_before.parse().ok()?,
+            object,
         }),
         _ => return None,
     };
@@ -284,6 +302,7 @@ mod tests {
             bytes: 5_034_234,
             tier: Tier::Hot,
             deleted_before: 4,
+            object: None,
         };
         let delete = |number, symbols| Deletion {
             number,
@@ -292,13 +311,24 @@ mod tests {
             sequences: 0..1_310_720,
             symbols,
         };
+        let object = Content {
+            number: 8,
+            messages: 10,
+            time_min: 1_700_000_001_000_000_000,
+            time_max: 1_700_000_001_000_000_009,
+            bytes: 4096,
+            tier: Tier::Hot,
+            deleted_before: 8,
+            object: Some(0x2b6c_9f30_a1d4_e857),
+        };
         Catalog {
             generation: 17,
-            sealed: 3_932_170,
+            sealed: 3_932_180,
             parts: vec![
                 Arc::new(Part { sequences: 0..1_310_720, lost: 0, content: None }),
                 Arc::new(Part { sequences: 1_310_720..3_932_160, lost: 0, content: Some(content) }),
                 Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 10, content: None }),
+                Arc::new(Part { sequences: 3_932_170..3_932_180, lost: 0, content: Some(object) }),
             ],
             deletions: vec![Arc::new(delete(4, None)), Arc::new(delete(7, Some(vec![0, 12])))],
             next_number: 9,

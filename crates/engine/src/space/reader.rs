@@ -2,6 +2,9 @@
 
 use crate::counts::note_bytes;
 use crate::error::{Error, SegmentFailure, Unreadable};
+use crate::objects::file::ObjectFile;
+use crate::objects::tier::Objects;
+use crate::options::Settings;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::deletion::Deletion;
 use crate::space::manifest::{self, Owner};
@@ -26,6 +29,8 @@ pub(crate) struct SpaceReader {
     changing: Mutex<()>,
     /// Segments that are being read, by number.
     open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
+    /// For segments that are objects: the database's stores, and the settings of the stream, which name its own.
+    objects: OnceLock<(Arc<Objects>, Arc<Settings>)>,
     changes: Changes,
 }
 
@@ -54,6 +59,8 @@ pub(crate) trait Describe: Send + Sync {
 pub(crate) struct OpenSegment {
     pub segment: Segment<SegmentFile>,
     pub path: PathBuf,
+    /// If it is in an object store.
+    pub object: Option<Arc<ObjectFile>>,
     sequences: Range<u64>,
     /// Damage to header and index, and how many messages it makes unreadable.
     damaged: Option<(Damage, u64)>,
@@ -131,7 +138,56 @@ impl SpaceReader {
             catalog: RwLock::new(Arc::new(catalog)),
             changing: Mutex::new(()),
             open: Mutex::default(),
+            objects: OnceLock::new(),
             changes,
+        }
+    }
+
+    /// Sets where segments are that are objects.
+    pub fn use_objects(&self, objects: &Arc<Objects>, settings: &Arc<Settings>) {
+        // Once, when the stream is opened.
+        let _ = self.objects.set((objects.clone(), settings.clone()));
+    }
+
+    /// Numbers of the segments that are being read.
+    pub fn open_numbers(&self) -> Vec<u64> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().filter(|(_, segment)| segment.strong_count() > 0).map(|(number, _)| *number).collect()
+    }
+
+    /// Opens the file of a part that is an object.
+    fn open_object(&self, part: &Part) -> io::Result<Option<Arc<ObjectFile>>> {
+        let Owner { stream_id, space } = self.owner;
+        let Some(key) = part.object_key(stream_id, space) else { return Ok(None) };
+        let (Some((objects, settings)), Some(content)) = (self.objects.get(), &part.content) else {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "segments of this stream are not read from object stores",
+            ));
+        };
+        let url = settings.get().offload.map(|offload| offload.url);
+        let foot = part.local_path(&self.directory).unwrap_or_default();
+        let named = (&*key, content.bytes, content.object.unwrap_or_default());
+        objects.open_segment(url.as_ref().map(|url| url.as_str()), &foot, named).map(Some)
+    }
+
+    /// Opens the file of a segment by its name, wherever it is: as servers do for their clients.
+    ///
+    /// # Errors
+    /// What the system or the store refuses.
+    pub fn open_file(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let path = self.directory.join(name);
+        match self.storage.open_read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let catalog = self.catalog();
+                let part =
+                    catalog.parts.iter().find(|part| part.path(&self.directory).as_ref() == Some(&path));
+                match part.map(|part| self.open_object(part)).transpose()?.flatten() {
+                    Some(file) => Ok(file),
+                    None => Err(error),
+                }
+            }
+            opened => opened,
         }
     }
 
@@ -298,8 +354,12 @@ impl SpaceReader {
             return Ok(Some(found));
         }
         let failed = |error| SegmentFailure::of_part(path.clone(), part, error);
-        let file = self.storage.open_read(&path);
-        let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
+        let failed_to_open = |source| failed(SegmentError::Io { offset: 0, source });
+        let object = self.open_object(part).map_err(failed_to_open)?;
+        let file: Arc<dyn StorageFile> = match &object {
+            Some(object) => object.clone(),
+            None => self.storage.open_read(&path).map_err(failed_to_open)?,
+        };
         let known = segment_header(self.owner, &part.sequences, schemas.version);
         let (segment, damaged) = schemas.open_segment(SegmentFile(file), &known).map_err(failed)?;
         let lost = content.messages.saturating_sub(segment.messages());
@@ -315,7 +375,8 @@ impl SpaceReader {
             );
             return Err(Error::Unreadable(Unreadable::Definition { path, what }));
         }
-        let found = Arc::new(OpenSegment { segment, path, sequences: part.sequences.clone(), damaged });
+        let found =
+            Arc::new(OpenSegment { segment, path, object, sequences: part.sequences.clone(), damaged });
         open.retain(|_, segment| segment.strong_count() > 0);
         open.insert(content.number, Arc::downgrade(&found));
         Ok(Some(found))

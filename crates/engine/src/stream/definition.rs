@@ -23,7 +23,7 @@
 
 use crate::error::{Error, Unreadable};
 use crate::options::{
-    BYTES_MAX_DEFAULT, Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration,
+    BYTES_MAX_DEFAULT, Late, Offload, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration,
 };
 use crate::stream::copies;
 use std::path::{Path, PathBuf};
@@ -107,9 +107,13 @@ pub(crate) fn options_text(options: &StreamOptions) -> String {
         false => String::new(),
     };
     let bytes = retention.bytes.map_or("none".into(), |bytes| bytes.to_string());
+    let offload = options.offload.map_or(String::new(), |Offload { url, after }| {
+        format!("offload_to {url}\noffload_after {}\n", duration_text(after))
+    });
     format!(
         "durability {durability}\nlate {late}\nfile_bytes_max {file_bytes_max}\nspaces {spaces}\n{bound}\
-         retention_age {age}\nretention_bytes {bytes}\nseal_after {seal_after}\ncold_after {cold_after}\n"
+         retention_age {age}\nretention_bytes {bytes}\nseal_after {seal_after}\ncold_after {cold_after}\n\
+         {offload}"
     )
 }
 
@@ -137,6 +141,14 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
         "refuse" => Late::Refuse,
         other => return Err(unknown("late", other)),
     };
+    // Streams of before 0.3, and those without, lack the lines.
+    let offload = match value("offload_to") {
+        Err(_) => None,
+        Ok(url) => {
+            let url = url.parse().map_err(|_| unknown("offload_to", url))?;
+            Some(Offload { url, after: duration("offload_after")? })
+        }
+    };
     let spaces = value("spaces")?.parse().ok().filter(|spaces| (1..=SPACES_MAX).contains(spaces));
     let bytes = match value("retention_bytes")? {
         "none" => None,
@@ -151,6 +163,7 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
         retention: Retention { age: duration("retention_age")?, bytes },
         seal_after: duration("seal_after")?,
         cold_after: duration("cold_after")?,
+        offload,
     })
 }
 
@@ -254,6 +267,10 @@ mod tests {
                 retention: Retention { age: Some(Duration::from_secs(30 * 86_400)), bytes: None },
                 seal_after: Some(Duration::from_secs(3600)),
                 cold_after: Some(Duration::from_secs(90)),
+                offload: Some(Offload {
+                    url: "s3://bucket/prefix".parse().unwrap(),
+                    after: Some(Duration::from_secs(7 * 86_400)),
+                }),
             },
             schema_version: 1,
             schema: "enum Side { BID, ASK }\nmessage Tick { side: Side, price: decimal64 }".parse().unwrap(),

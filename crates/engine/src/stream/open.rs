@@ -5,6 +5,7 @@ use crate::error::{ConnectionError, Error};
 use crate::files::{SYMBOLS_FILE, check_there, space_directory, sync_dir};
 use crate::lock::WriterLock;
 use crate::notifier::{Notifier, Notifiers};
+use crate::objects::tier::Objects;
 use crate::options::{Settings, StreamOptions};
 use crate::space::catalog::Catalog;
 use crate::space::lost_symbols;
@@ -33,6 +34,7 @@ use tapedb_log::{LogOptions, MemoryStorage, Recovery, Storage, SymbolFile, Symbo
 /// What a stream uses of its database.
 pub(crate) struct Opened {
     pub storage: Arc<dyn Storage>,
+    pub objects: Arc<Objects>,
     pub notifier: Arc<Notifier>,
     /// If present, the stream is open for writing.
     pub lock: Option<Arc<WriterLock>>,
@@ -40,7 +42,7 @@ pub(crate) struct Opened {
 
 /// Opens a stream's files; the database's lock, if there is one, makes this process the writer, which also recovers them.
 pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<StreamState, Error> {
-    let Opened { storage, notifier, lock } = opened;
+    let Opened { storage, objects, notifier, lock } = opened;
     let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
     let layouts = Layouts::new(definition.schema.clone())?;
     // Opening repairs files.
@@ -72,12 +74,24 @@ pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Str
             let readers = spaces.iter().map(|space| space.reader().clone()).collect();
             let (name, presence) = (name.clone(), presence.clone());
             let (notifiers, observers) = (notifiers.clone(), observers.clone());
-            let parts =
-                writer::Parts { name, spaces, lock, identity, symbols, presence, notifiers, observers };
+            let objects = objects.clone();
+            let parts = writer::Parts {
+                name,
+                spaces,
+                lock,
+                identity,
+                symbols,
+                presence,
+                notifiers,
+                observers,
+                objects,
+            };
             (dictionary, readers, recovery, Origin::Written(Arc::new(StreamWriter::new(parts))))
         }
     };
     recovery.definition = copies.damage.map(|error| error.to_string());
+    let settings = Arc::new(Settings::new(definition.options));
+    spaces.iter().for_each(|space| space.use_objects(&objects, &settings));
     let reader = StreamReader {
         name,
         storage,
@@ -86,7 +100,7 @@ pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Str
         layouts,
         spaces,
         dictionary,
-        settings: Arc::new(Settings::new(definition.options)),
+        settings,
         notifiers,
         current: Arc::new(Mutex::new(definition.clone())),
         presence,

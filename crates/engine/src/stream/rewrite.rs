@@ -487,7 +487,8 @@ impl Change<'_> {
         if messages != self.staged.len() {
             return Err(SegmentError::Incomplete { need: self.staged.len(), have: messages }.into());
         }
-        let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
+        let content =
+            Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0, object: None };
         Ok(FilledSegment { content, lost: 0, written, proof })
     }
 }

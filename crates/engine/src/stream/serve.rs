@@ -4,7 +4,7 @@
 use crate::database::Database;
 use crate::error::{Error, Invalid, NotFound, Stale};
 use crate::files::space_directory;
-use crate::options::StreamOptions;
+use crate::options::{Offload, StreamOptions};
 use crate::space::catalog::SEGMENT_EXTENSION;
 use crate::space::manifest;
 use crate::space::reader::SpaceReader;
@@ -63,7 +63,9 @@ impl Database {
     pub fn execute(&self, command: &Command) -> Result<Outcome, Error> {
         match command {
             Command::CreateStream { name, schema, options } => {
-                self.create_stream(name, schema.parse::<Schema>()?, options.parse()?)?;
+                let options = options.parse()?;
+                self.check_tier(&options, None)?;
+                self.create_stream(name, schema.parse::<Schema>()?, options)?;
             }
             Command::DeleteStream { name } => self.delete_stream(name)?,
             Command::RenameStream { name, new } => drop(self.rename_stream(name, new)?),
@@ -71,7 +73,9 @@ impl Database {
                 drop(self.change_schema(name, schema.parse::<Schema>()?)?)
             }
             Command::Alter { stream, options } => {
-                self.stream_of(stream)?.alter(options.parse::<StreamOptions>()?)?;
+                let (stream, options) = (self.stream_of(stream)?, options.parse::<StreamOptions>()?);
+                self.check_tier(&options, stream.options().offload)?;
+                stream.alter(options)?;
             }
             Command::Delete { stream, from, last, symbols } => {
                 let times = Timestamp(*from)..=Timestamp(*last);
@@ -98,6 +102,26 @@ impl Database {
             Command::ServerStatus | Command::QueryLanguage => return Ok(Outcome::Text(None)),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Checks that the object tier that a client chooses is one that the database has: a new one could be any folder of this machine, and
+    /// any bucket that its credentials reach.
+    fn check_tier(&self, options: &StreamOptions, now: Option<Offload>) -> Result<(), Error> {
+        let Some(new) = options.offload else { return Ok(()) };
+        let is_known = |offload: Option<Offload>| offload.is_some_and(|offload| offload.url == new.url);
+        if is_known(now) {
+            return Ok(());
+        }
+        for name in self.streams()? {
+            if self.stored(&name).is_ok_and(|stored| is_known(stored.options().offload)) {
+                return Ok(());
+            }
+        }
+        let what = format!(
+            "object tier {}, which no stream of the database has yet; it is set where the files are, with `tapedb alter --tier`",
+            new.url
+        );
+        Err(Error::Denied { what })
     }
 
     /// Accepts a batch of a rewrite that [`Command::BeginRewrite`] has begun; batches count from 1, and a repeated one is
@@ -177,7 +201,7 @@ impl Stream {
             let number: u32 = space.parse().map_err(|_| missing())?;
             let space = state.spaces.get(number as usize).filter(|_| space_directory(number) == space);
             let space = space.filter(|_| is_data_file(file)).ok_or_else(missing)?;
-            return space.storage.open_read(&space.directory.join(file));
+            return space.open_file(file);
         }
         let is_definition = FILES.contains(&name) || is_schema_file(name);
         if is_definition { state.storage.open_read(&state.directory.join(name)) } else { Err(missing()) }
@@ -250,7 +274,8 @@ fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>) -> SpaceDesc
     files.dedup();
     SpaceDescription {
         generation: catalog.generation,
-        manifest: (!same).then(|| manifest::to_text(&catalog, space.owner).into_bytes()),
+        // A reader elsewhere gets all files here, wherever they are.
+        manifest: (!same).then(|| manifest::to_text(&catalog.as_files(), space.owner).into_bytes()),
         log: LogDescription {
             first_sequence: snapshot.first_sequence(),
             next_sequence: snapshot.next_sequence(),

@@ -2,7 +2,9 @@
 //! can make.
 
 use crate::error::{Error, Invalid};
-use crate::options::StreamOptions;
+use crate::maintenance::offload;
+use crate::objects::record::Offloading;
+use crate::options::{Offload, StreamOptions};
 use crate::space::Apart;
 use crate::stream::definition::Definition;
 use crate::stream::observe::Observers;
@@ -115,6 +117,7 @@ impl StreamState {
 
     /// Changes the options; the disk comes first.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
+        let options = self.with_offload(options)?;
         self.settings.get().check_change(&options)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = self.writer()?;
@@ -132,6 +135,30 @@ impl StreamState {
         drop(current);
         self.observers.changed();
         Ok(())
+    }
+
+    /// The options, with a store that is usable: the place of segments that are there stays known.
+    fn with_offload(&self, options: StreamOptions) -> Result<StreamOptions, Error> {
+        options.check()?;
+        let (writer, old) = (self.writer()?, self.settings.get().offload);
+        let has_objects =
+            self.spaces.iter().any(|space| space.catalog().parts.iter().any(|part| part.is_object()));
+        match (old, options.offload) {
+            (Some(old), None) if has_objects => {
+                let offload = Some(Offload { after: None, ..old });
+                return Ok(StreamOptions { offload, ..options });
+            }
+            (Some(old), Some(new)) if has_objects && old.url != new.url => {
+                let what = "the stream has segments in its object tier; another URL needs a stream that has none there";
+                return Err(Error::Invalid(Invalid::Options { what }));
+            }
+            (old, Some(new)) if old.is_none_or(|old| old.url != new.url) => {
+                drop(writer.objects.own_tier(new.url.as_str())?);
+                *offload::lock(writer) = Offloading::default();
+            }
+            _ => {}
+        }
+        Ok(options)
     }
 
     /// Changes the schema; the disk comes first. Open loaders and cursors stay with the version that they were opened with:

@@ -5,6 +5,8 @@
 use crate::error::Error;
 use crate::lock::WriterLock;
 use crate::notifier::{Notifier, Notifiers};
+use crate::objects::record::Offloading;
+use crate::objects::tier::Objects;
 use crate::space::Space;
 use crate::stream::definition::Definition;
 use crate::stream::identity::Identity;
@@ -30,6 +32,10 @@ pub(crate) struct StreamWriter {
     /// Notified when a log file becomes complete, if maintenance runs in the background.
     files: OnceLock<Arc<Notifier>>,
     observers: Arc<Observers>,
+    /// The object stores of the database.
+    pub objects: Arc<Objects>,
+    /// Held while segments go to an object store: what is known of it there.
+    pub offloading: Mutex<Offloading>,
 }
 
 impl std::fmt::Debug for StreamWriter {
@@ -48,6 +54,7 @@ pub(super) struct Parts {
     pub presence: Arc<Presence>,
     pub notifiers: Notifiers,
     pub observers: Arc<Observers>,
+    pub objects: Arc<Objects>,
 }
 
 impl Drop for StreamWriter {
@@ -66,11 +73,24 @@ impl Drop for StreamWriter {
 
 impl StreamWriter {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { name, spaces, lock, identity, symbols, presence, notifiers, observers } = parts;
+        let Parts { name, spaces, lock, identity, symbols, presence, notifiers, observers, objects } = parts;
         let dictionary = symbols.dictionary().clone();
         let symbols = Mutex::new(symbols);
         let files = OnceLock::new();
-        Self { name, spaces, lock, identity, symbols, dictionary, presence, notifiers, files, observers }
+        Self {
+            name,
+            spaces,
+            lock,
+            identity,
+            symbols,
+            dictionary,
+            presence,
+            notifiers,
+            files,
+            observers,
+            objects,
+            offloading: Mutex::default(),
+        }
     }
 
     /// Checks that no other process can be a writer: see [`WriterLock`].

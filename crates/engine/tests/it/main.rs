@@ -21,6 +21,7 @@ mod last;
 mod locking;
 mod loopback;
 mod memory;
+mod objects;
 mod process;
 mod renaming;
 mod repair;

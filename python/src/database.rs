@@ -43,6 +43,8 @@ pub fn open(
     spin: f64,
     on_connection: Option<Py<PyAny>>,
 ) -> PyResult<Database> {
+    #[cfg(feature = "tier")]
+    tapedb_tier::register();
     let (address, _) = Address::parse(place).map_err(|error| Failure::Argument(error.to_string()))?;
     let is_remote = !matches!(address, Address::Directory(_));
     let seconds = |name: &str, seconds: f64| {

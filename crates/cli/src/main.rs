@@ -13,7 +13,7 @@ mod program;
 mod remote;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::maintenance::{backup, check, inspect, repair, restore, seal};
+use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier};
 use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
 use commands::messages::export;
@@ -63,6 +63,7 @@ enum Command {
     Alter(alter::Args),
     Rename(rename::Args),
     Seal(seal::Args),
+    Tier(tier::Args),
     Rewrite(rewrite::Args),
     Truncate(erase::TruncateArgs),
     Purge(erase::PurgeArgs),
@@ -100,6 +101,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "tier")]
+    tapedb_tier::register();
+    if let Some(bytes) =
+        std::env::var("TAPEDB_OBJECT_CACHE").ok().and_then(|text| tapedb_terminal::quantity::size(&text).ok())
+    {
+        tapedb_engine::set_object_cache_bytes(bytes);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && json_is_wanted() => return Failure::from(error).report(true),
@@ -142,6 +150,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Alter(args) => alter::run(args, ui),
         Command::Rename(args) => rename::run(args, ui),
         Command::Seal(args) => seal::run(args, ui),
+        Command::Tier(args) => tier::run(args, ui),
         Command::Rewrite(args) => rewrite::run(args, ui),
         Command::Truncate(args) => erase::truncate(args, ui),
         Command::Purge(args) => erase::purge(args, ui),

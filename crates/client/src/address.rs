@@ -13,6 +13,8 @@ pub const PORT: u16 = 7847;
 pub enum Address {
     /// A directory on this machine, opened in this process.
     Directory(PathBuf),
+    /// The object store of a database, by its URL: read in this process, without the database's directory.
+    Objects(String),
     /// A server, over TCP.
     Tcp {
         /// Host name or IP address.
@@ -43,10 +45,13 @@ pub struct AddressError {
     pub why: &'static str,
 }
 
+/// Schemes of object stores.
+const OBJECT_SCHEMES: [&str; 4] = ["s3", "gs", "az", "file"];
+
 impl Address {
     /// Parses `tape://[user[:password]@]host[:port]`, `tapes://…`, `tape+unix:///path/to.sock`,
-    /// `tape+shm:///path/to.sock`, or the path of a directory; also returns the credentials in the URL. Bytes of user
-    /// and password may be written as `%40`.
+    /// `tape+shm:///path/to.sock`, the URL of an object store (`s3://bucket/prefix`, `gs://`, `az://`, `file:///folder`), or the path
+    /// of a directory; also returns the credentials in the URL. Bytes of user and password may be written as `%40`.
     ///
     /// # Errors
     /// [`AddressError`] for other schemes, and when a host or a port is missing or wrong.
@@ -66,6 +71,9 @@ impl Address {
                 path => Ok((Self::Directory(path.into()), None)),
             };
         };
+        if OBJECT_SCHEMES.contains(&scheme) {
+            return Ok((Self::Objects(url.into()), None));
+        }
         let (login, place) = split_login(url, rest)?;
         let address = match scheme {
             "tape" => host_port(url, place).map(|(host, port)| Self::Tcp { host, port }),
@@ -81,7 +89,7 @@ impl Address {
             )),
             _ => Err(invalid(
                 url,
-                "the scheme must be tape, tapes (TLS), tape+unix or tape+shm (shared memory)",
+                "the scheme must be tape, tapes (TLS), tape+unix, tape+shm (shared memory), or of an object store: s3, gs, az or file",
             )),
         };
         Ok((address?, login))
@@ -91,13 +99,14 @@ impl Address {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Directory(_) | Self::Unix(_) | Self::SharedMemory(_) => true,
+            Self::Objects(_) => false,
             Self::Tcp { host, .. } | Self::Tls { host, .. } => {
                 host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             }
         }
     }
 
-    /// Whether the text is a URL of a server rather than a path of a directory.
+    /// Whether the text is a URL, of a server or of an object store, rather than a path of a directory.
     pub fn is_remote(text: &str) -> bool {
         text.contains("://")
     }
@@ -108,6 +117,7 @@ impl fmt::Display for Address {
         let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.into() };
         match self {
             Self::Directory(path) => write!(f, "{}", path.display()),
+            Self::Objects(url) => f.write_str(url),
             Self::Tcp { host, port } => write!(f, "tape://{}:{port}", bracketed(host)),
             Self::Tls { host, port } => write!(f, "tapes://{}:{port}", bracketed(host)),
             Self::Unix(path) => write!(f, "tape+unix://{}", path.display()),

@@ -160,8 +160,10 @@ impl Client {
         if let Some(login) = login.filter(|_| !has_login) {
             options.login = login;
         }
-        if let Address::Directory(path) = address {
-            return Ok(Database::open(path)?);
+        match &address {
+            Address::Directory(path) => return Ok(Database::open(path)?),
+            Address::Objects(url) => return Ok(Database::open_object_store(url)?),
+            _ => {}
         }
         Ok(Database::open_upstream(Arc::new(RemoteDatabase::connect(&address, &options)?)))
     }

@@ -69,7 +69,9 @@ impl Socket {
                     Self::Unix(unix)
                 }
             },
-            Address::Directory(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+            Address::Directory(_) | Address::Objects(_) => {
+                return Err(io::Error::from(io::ErrorKind::Unsupported));
+            }
         };
         socket.set_write_timeout(timeout)?;
         Ok((socket, received))

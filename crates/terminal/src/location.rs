@@ -17,7 +17,7 @@ pub fn directory(db: &Path) -> Result<&Path, Failure> {
             let place =
                 Address::parse(url).map_or_else(|error| error.url, |(address, _)| address.to_string());
             Err(Failure::usage(format!(
-                "this command works on a database's files, and {place} is a server; run it on the machine that has the files"
+                "this command works on a database's files, and {place} is elsewhere; run it on the machine that has the files"
             )))
         }
     }

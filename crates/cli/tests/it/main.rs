@@ -29,4 +29,5 @@ mod serving;
 mod support;
 mod ticking;
 mod ticking_kdb;
+mod tiering;
 mod topics;

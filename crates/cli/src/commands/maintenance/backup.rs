@@ -82,7 +82,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 fn verify(target: &Path, ui: &Ui) -> Result<(), Failure> {
     ui.check_interrupt()?;
     let db = Database::open_read_only(target)?;
-    check_streams(&db, &db.streams()?, CheckDepth::Full, ui)
+    check_streams(&db, &db.streams()?, (CheckDepth::Full, false), ui)
 }
 
 /// Copies a database and prints the result; `shown` is the final path of the target.

@@ -45,6 +45,10 @@ pub struct Args {
     /// recorded minimum and maximum of its column. Takes many times longer.
     #[arg(long)]
     thorough: bool,
+
+    /// Also read all segments that are in an object store; otherwise what is here of them is verified.
+    #[arg(long)]
+    objects: bool,
 }
 
 /// A finding in JSON output.
@@ -91,11 +95,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         (_, true) => CheckDepth::Thorough,
         _ => CheckDepth::Full,
     };
-    check_streams(&db, &names, depth, ui)
+    check_streams(&db, &names, (depth, args.objects), ui)
 }
 
-/// Verifies streams and prints the findings.
-pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui) -> Result<(), Failure> {
+/// Verifies streams and prints the findings; `depth`: how much, and whether segments in object stores are read.
+pub fn check_streams(
+    db: &Database,
+    names: &[String],
+    depth: (CheckDepth, bool),
+    ui: &Ui,
+) -> Result<(), Failure> {
     let mut damaged = 0;
     let identity = db.check_identity();
     if let Some(finding) = &identity {
@@ -117,9 +126,14 @@ pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui
 }
 
 /// Verifies a stream and prints the findings; returns whether it has no damage.
-fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result<bool, Failure> {
+fn check_stream(
+    db: &Database,
+    name: &str,
+    (depth, with_objects): (CheckDepth, bool),
+    ui: &Ui,
+) -> Result<bool, Failure> {
     let stream = match db.stored(name) {
-        Ok(stream) => stream,
+        Ok(stream) => stream.checking_objects(with_objects),
         Err(error @ tapedb_engine::Error::NotFound(tapedb_engine::NotFound::Stream { .. })) => {
             return Err(error.into());
         }

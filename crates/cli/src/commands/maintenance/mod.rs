@@ -1,4 +1,4 @@
-//! Commands on a database's files: seal, check, inspect, repair, back up, restore.
+//! Commands on a database's files: seal, move to an object store, check, inspect, repair, back up, restore.
 
 pub mod backup;
 pub mod check;
@@ -7,3 +7,4 @@ pub mod repair;
 pub mod restore;
 pub mod seal;
 pub mod sealed;
+pub mod tier;

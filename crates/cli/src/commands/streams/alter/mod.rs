@@ -72,6 +72,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let stream = open_stream(&db, name, ui)?;
     if !args.settings.is_empty() {
+        args.settings.check_tier(stream.options().offload)?;
         stream.alter(args.settings.on(stream.options()))?;
     }
     if ui.json() {

@@ -21,6 +21,7 @@ mod sql;
 mod storage;
 mod svg;
 mod tick;
+mod tier;
 mod topic;
 mod worker;
 
@@ -51,6 +52,7 @@ enum Bench {
     Live(remote::live::Args),
     Latency(remote::latency::Args),
     Scale(scale::Args),
+    Tier(tier::Args),
     Tick(tick::Args),
     Topic(topic::Args),
     /// A worker process of a benchmark
@@ -112,6 +114,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,
         Bench::Scale(args) => scale::run(&args, ui)?,
+        Bench::Tier(args) => tier::run(&args, ui)?,
         Bench::Tick(args) => tick::run(&args, ui)?,
         Bench::Topic(args) => topic::run(&args, ui)?,
         // Handled above: a worker reports to the process that started it.

@@ -59,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     targets::ilp::TARGET,
     targets::arrow_ipc::TARGET,
     targets::parquet::TARGET,
+    targets::objects::TARGET,
 ];
 
 /// The target of that name.

@@ -15,6 +15,7 @@ pub mod json_text;
 pub mod kdb;
 pub mod log_file;
 pub mod log_recovery;
+pub mod objects;
 pub mod parquet;
 pub mod pg_wire;
 pub mod row_layout;

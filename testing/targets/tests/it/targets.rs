@@ -181,6 +181,11 @@ fn pg_wire() {
 }
 
 #[test]
+fn objects() {
+    fuzz("objects", RUNS);
+}
+
+#[test]
 fn wire() {
     fuzz("wire", RUNS);
 }

@@ -13,7 +13,7 @@ use super::run_length::{self, Repetitions};
 use super::runs::Runs;
 use super::scaled::{BY_RUN, SCALED, Scaled, Scales, apply, read_scale, read_scales, write_scales};
 use super::split;
-use super::{COUNT_MAX, EncodingError, Tier, cold};
+use super::{COUNT_MAX, EncodingError, Tier, cold, cold_sample};
 use crate::spare::Ints;
 
 /// What was chosen for a column of integers.
@@ -170,9 +170,13 @@ fn encode_cold(values: &[i64], runs: Runs, start: usize, out: &mut Vec<u8>) -> O
     let scaled = Scaled::of(values, runs);
     let far = lag::best(scaled.numbers(values));
     let lags = [None, Some(1)].into_iter().chain(far.map(Some));
-    let encoded = lags.filter_map(|lag| pco_of(values, &scaled, runs, lag));
-    let best = encoded.min_by_key(Vec::len)?;
-    if best.len() * 20 >= (out.len() - start) * 19 {
+    let hot = out.len() - start;
+    let best = if values.len() < 4 * cold_sample::VALUES {
+        lags.filter_map(|lag| pco_of(values, &scaled, runs, lag)).min_by_key(Vec::len)?
+    } else {
+        pco_of(values, &scaled, runs, cold_sample::choose(scaled.numbers(values), lags, hot)?)?
+    };
+    if best.len() * 20 >= hot * 19 {
         return None;
     }
     out.truncate(start);

@@ -10,6 +10,7 @@
 mod bits;
 mod bytes;
 mod cold;
+mod cold_sample;
 mod delta;
 mod dictionary;
 mod error;

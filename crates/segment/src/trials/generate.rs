@@ -142,7 +142,7 @@ fn ends(random: &mut Random, count: usize) -> Vec<u32> {
 
 type Kind = fn(&mut Random, usize, &mut Vec<i64>);
 
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 20] = [
     pauses,
     pauses,
     pauses,
@@ -161,6 +161,8 @@ const KINDS: [Kind; 18] = [
     decimals,
     turns,
     turns,
+    multiples,
+    turns_of_units,
 ];
 
 /// Adds a step to the last value, so many times.
@@ -301,5 +303,36 @@ fn turns(random: &mut Random, count: usize, values: &mut Vec<i64>) {
         let step = unit.wrapping_mul(random.bits(*width));
         *value = if random.below(2) == 0 { value.wrapping_add(step) } else { value.wrapping_sub(step) };
         values.push(*value);
+    }
+}
+
+/// Multiples of one divisor of any width, from one end of 64 bits to the other; sometimes with one that is none, where a sample of
+/// distances does not find it.
+fn multiples(random: &mut Random, count: usize, values: &mut Vec<i64>) {
+    let divisor = (1u64 << random.below(64)).wrapping_add(random.below(3) as u64).saturating_sub(1).max(1);
+    let most = u64::MAX / divisor;
+    let start = random.pick(&[i64::MIN, i64::MIN, i64::MIN + 1, 0, -1]);
+    let share = random.pick(&[usize::MAX, usize::MAX, 3 * count, 200]);
+    for _ in 0..count {
+        let number = random.number();
+        let multiple = match random.below(4) {
+            0 => 0,
+            1 => most,
+            _ => most.checked_add(1).map_or(number, |end| number % end),
+        };
+        let other = if random.below(share) == 0 { random.any() } else { 0 };
+        values.push(start.wrapping_add(multiple.wrapping_mul(divisor) as i64).wrapping_add(other));
+    }
+}
+
+/// Values that take turns, each a multiple of a unit of its own, and all of one that may be large.
+fn turns_of_units(random: &mut Random, count: usize, values: &mut Vec<i64>) {
+    let common = random.unit();
+    let turns: Vec<(i64, i64)> =
+        (0..2 + random.below(3)).map(|_| (random.any(), random.unit().wrapping_mul(common))).collect();
+    let width = random.pick(&[0, 1, 3, 8, 20]);
+    for i in 0..count {
+        let (base, unit) = turns[i % turns.len()];
+        values.push(base.wrapping_mul(common).wrapping_add(unit.wrapping_mul(random.bits(width))));
     }
 }

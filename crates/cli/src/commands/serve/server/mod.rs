@@ -247,6 +247,13 @@ impl Serving {
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
+        // Before the database is created: nothing is left of a server that cannot start.
+        config.tls_config().map_err(usage)?;
+        if cfg!(not(feature = "web")) && config.http_tls {
+            return Err(Failure::usage(
+                "this build has no TLS for `http`; remove `http_tls`, or build it with the feature `web`",
+            ));
+        }
         // The command handles topics, other protocols and processors, not the server.
         let (copy_topics, ilp) = (Vec::new(), LineProtocol::default());
         let (postgres, flight) = (Endpoint::OFF, Endpoint::OFF);

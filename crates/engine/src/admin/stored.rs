@@ -71,6 +71,10 @@ impl StoredStream {
     #[must_use]
     pub fn checking_objects(mut self, checks_objects: bool) -> Self {
         self.checks_objects = checks_objects;
+        if checks_objects {
+            // What the store has is to be checked.
+            self.objects = self.objects.map(|objects| Arc::new(objects.uncached()));
+        }
         self
     }
 
@@ -191,6 +195,8 @@ impl StoredStream {
         let (Some(objects), Some(foot)) = (&self.objects, &part.local_path) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
+        // All of it comes from the store in a check.
+        let foot = if self.checks_objects { Path::new("") } else { foot.as_path() };
         let named = (&*object.key, part.bytes, object.checksum);
         Ok(objects.open_segment(url.as_ref().map(StoreUrl::as_str), foot, named)?)
     }

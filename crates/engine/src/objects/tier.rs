@@ -38,6 +38,11 @@ impl Objects {
         Self { storage, database: database.into(), has_cache, tiers: Mutex::default() }
     }
 
+    /// The same stores, of which nothing is read from memory or the disk: for a check.
+    pub fn uncached(&self) -> Self {
+        Self::new(self.storage.clone(), &self.database, false)
+    }
+
     /// The tier of a URL. No request is made.
     ///
     /// # Errors

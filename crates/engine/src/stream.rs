@@ -269,7 +269,7 @@ impl Stream {
         Ok(moved)
     }
 
-    /// Lets [`Stream::offload`] go on where another copy of the database has written to the store, which must be gone for good: after the
+    /// From now on [`Stream::offload`] goes on where another copy of the database has written to the store, which must be gone for good: after the
     /// database was restored from a backup.
     ///
     /// # Errors

@@ -184,14 +184,14 @@ impl Frames for CaptureFrames {
 
     fn frame(&mut self, text: &str, out: &mut Messages) -> Result<(), BadLine> {
         let Err(bad) = self.frame_as_it_is(text, out) else { return Ok(()) };
-        // No frame that is refused has left anything behind.
         match round_quoted(text).filter(|_| out.rounds()) {
-            Some((rounded, count)) => {
+            // Nothing has come of it yet, not even a gap: it could not be read.
+            Some((rounded, count)) if out.is_empty() => {
                 self.frame_as_it_is(&rounded, out).map_err(|_| bad)?;
                 out.counters().rounded_numbers += count;
                 Ok(())
             }
-            None => Err(bad),
+            _ => Err(bad),
         }
     }
 

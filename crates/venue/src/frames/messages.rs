@@ -70,6 +70,11 @@ impl Messages {
         (self.received, self.frame) = (received, (frame.as_ptr() as usize, frame.len()));
     }
 
+    /// Whether there is no message.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Whether numbers of more than 16 digits are rounded.
     pub(crate) fn rounds(&self) -> bool {
         self.round

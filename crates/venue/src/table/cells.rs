@@ -46,8 +46,14 @@ fn scalar(ty: Scalar, text: &str) -> Option<Value> {
         }),
         Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => Value::Int(text.parse().ok()?),
         Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => Value::UInt(text.parse().ok()?),
-        Scalar::F32 => Value::F32(text.parse().ok().filter(|value: &f32| value.is_finite())?),
-        Scalar::F64 => Value::F64(text.parse().ok().filter(|value: &f64| value.is_finite())?),
+        Scalar::F32 => {
+            let value: f32 = text.parse().ok()?;
+            Value::F32(holds(text, f64::from(value), 9).then_some(value)?)
+        }
+        Scalar::F64 => {
+            let value: f64 = text.parse().ok()?;
+            Value::F64(holds(text, value, 17).then_some(value)?)
+        }
         Scalar::Decimal64 => Value::Decimal(text.parse().ok()?),
         Scalar::Decimal(scale) => {
             let decimal: Decimal64 = text.parse().ok()?;
@@ -64,9 +70,41 @@ fn scalar(ty: Scalar, text: &str) -> Option<Value> {
     })
 }
 
+/// Whether a floating-point number of so many significant digits holds a text: it is the nearest one, and a whole number is that very number.
+fn holds(text: &str, value: f64, digits_max: usize) -> bool {
+    if let Ok(whole) = text.parse::<i128>() {
+        return value.is_finite() && value as i128 == whole;
+    }
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    value.is_finite() && digits.trim_matches('0').len() <= digits_max
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floating_point_numbers_lose_no_digits() {
+        for (ty, text) in [
+            ("f64", "0.10000000000000001"),
+            ("f64", "-1.5E-7"),
+            ("f64", "9007199254740992"),
+            ("f64", "0.00000000000000000000125"),
+            ("f32", "16777216"),
+            ("f32", "0.100000001"),
+        ] {
+            assert!(read(ty, text).is_ok(), "{text}");
+        }
+        for (ty, text) in [
+            ("f64", "0.123456789012345678"),
+            ("f64", "9007199254740993"),
+            ("f32", "16777217"),
+            ("f32", "1e39"),
+        ] {
+            assert!(read(ty, text).unwrap_err().contains(ty), "{text}");
+        }
+    }
 
     fn read(ty: &str, text: &str) -> Result<Value, String> {
         let layouts = Layouts::new(format!("message Row {{ x: {ty} }}").parse().unwrap()).unwrap();

@@ -4,7 +4,7 @@ use super::runs::Runs;
 use super::{cold, lag};
 
 /// Values of a sample, which pieces of the column give in equal parts.
-pub(super) const VALUES: usize = 8_192;
+pub(super) const VALUES: usize = 2_048;
 /// Few: neighbours are what differences are about.
 const PIECES: usize = 4;
 const PIECE: usize = VALUES / PIECES;
@@ -19,7 +19,7 @@ pub(super) fn choose(
     let encoded = lags.filter_map(|lag| Some((lag, cold::encode(&sample(numbers, lag))?.len())));
     let (lag, bytes) = encoded.min_by_key(|(_, bytes)| *bytes)?;
     // What pco stores once for a column is a larger part of the sample.
-    (bytes * numbers.len() / VALUES * 8 < most * 9).then_some(lag)
+    (bytes * numbers.len() / VALUES * 2 < most * 3).then_some(lag)
 }
 
 /// Pieces of the numbers, or of their differences.

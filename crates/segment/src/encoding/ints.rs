@@ -95,7 +95,7 @@ impl IntEncoding {
 }
 
 /// Half bits that a value takes less where differences that reach back farther than one place are used.
-const LAG_HALF_BITS: usize = 7;
+const LAG_HALF_BITS: usize = 10;
 
 /// Of large columns the choice samples every eighth group.
 const SAMPLE_STEP: usize = 8;

@@ -11,6 +11,7 @@ mod fixed;
 mod scalar;
 mod text;
 mod time;
+mod time_text;
 mod types;
 mod unit;
 
@@ -22,6 +23,7 @@ pub use fixed::Fixed;
 pub use scalar::{MAX_ASCII, MAX_SCALE, Scalar};
 pub use text::MAX_TEXT_BYTES;
 pub use time::{TimeError, TimeOfDay, Timestamp};
+pub use time_text::TimeText;
 pub use types::*;
 pub use unit::TimeUnit;
 

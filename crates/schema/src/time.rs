@@ -9,7 +9,7 @@ use crate::digits::{nine, two};
 use std::fmt;
 use std::str::FromStr;
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
+pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_DAY: i64 = 86_400 * NANOS_PER_SECOND;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z. Every `i64` is valid: 1677-09-21 to 2262-04-11.
@@ -397,7 +397,7 @@ fn put_time(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: i64) -> usize {
 
 /// Groups of three digits up to the last that is not zero.
 #[inline]
-fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
+pub(crate) fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
     if nanos == 0 {
         return at;
     }

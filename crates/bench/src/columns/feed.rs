@@ -74,7 +74,7 @@ fn json(db: &Path, messages: u64, report: &mut Report) -> Result<(), Failure> {
         loop {
             match out.read(&mut buffer).map_err(failed)? {
                 0 => break,
-                count => lines += buffer[..count].iter().filter(|byte| **byte == b'\n').count() as u64,
+                count => lines += line_ends(&buffer[..count]),
             }
         }
     }
@@ -86,4 +86,10 @@ fn json(db: &Path, messages: u64, report: &mut Report) -> Result<(), Failure> {
     }
     steps::rate(report, "output.json.feed", messages, started);
     Ok(())
+}
+
+/// Ends of lines. Counted in bytes, which the widest registers hold most of, so that what reads costs little.
+fn line_ends(text: &[u8]) -> u64 {
+    let ends = |part: &[u8]| part.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    text.chunks(usize::from(u8::MAX)).map(|part| u64::from(ends(part))).sum()
 }

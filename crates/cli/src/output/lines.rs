@@ -28,7 +28,7 @@ impl Lines {
     pub fn new(format: Format, streams: &[Stream], types: &[String]) -> Result<Self, Failure> {
         let several = streams.len() > 1;
         Ok(match format {
-            Format::Json => Self::Json(JsonWriter { several }),
+            Format::Json => Self::Json(JsonWriter::new(several)),
             Format::Csv => Self::Csv(Box::new(CsvWriter::new(streams, types)?)),
             _ => Self::Text(TextWriter { several }),
         })

@@ -11,7 +11,7 @@ use super::reference::{ArrayRef, AsciiRef, RecordRef, ValueRef};
 use super::tail::{Tail, is_plain};
 use std::fmt;
 use std::io::Write;
-use tapedb_schema::Timestamp;
+use tapedb_schema::{TimeText, Timestamp};
 
 /// JSON that is not a message of the schema.
 #[derive(Debug)]
@@ -36,20 +36,32 @@ impl std::error::Error for JsonError {}
 impl RecordRef<'_> {
     /// Appends the record as one JSON object without a header.
     pub fn write_json(self, out: &mut Vec<u8>) {
-        let mut tail = Tail::of(out);
+        let mut times = TimeText::default();
+        let mut tail = Tail::of(out, &mut times);
         write_record(self, true, |_| (), &mut tail);
         tail.finish();
     }
 
     /// Appends the record as the JSON object of a message with this header.
     pub fn write_message_json(self, symbol: &str, time: Timestamp, out: &mut Vec<u8>) {
+        self.write_next_message_json(symbol, time, &mut TimeText::default(), out);
+    }
+
+    /// [`Self::write_message_json`] of one message after the other, most with times of the same second: `times` keeps its text.
+    pub fn write_next_message_json(
+        self,
+        symbol: &str,
+        time: Timestamp,
+        times: &mut TimeText,
+        out: &mut Vec<u8>,
+    ) {
         let header = |out: &mut Tail<'_>| {
             out.text(b",\"symbol\":");
             write_text(symbol, out);
             out.text(b",\"timestamp\":");
             out.timestamp(time);
         };
-        let mut tail = Tail::of(out);
+        let mut tail = Tail::of(out, times);
         write_record(self, true, header, &mut tail);
         tail.finish();
     }
@@ -99,7 +111,8 @@ fn write_array(array: ArrayRef<'_>, typed: bool, out: &mut Tail<'_>) {
 
 /// Appends one value; nested records carry their `"$type"`.
 pub(super) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
-    let mut tail = Tail::of(out);
+    let mut times = TimeText::default();
+    let mut tail = Tail::of(out, &mut times);
     write_one(value, true, &mut tail);
     tail.finish();
 }

@@ -4,12 +4,13 @@
 //! is too much is overwritten by the next piece.
 
 use super::names::Name;
-use tapedb_schema::{Decimal64, TEXT_MAX, TimeOfDay, Timestamp, format_integer};
+use tapedb_schema::{Decimal64, TEXT_MAX, TimeOfDay, TimeText, Timestamp, format_integer};
 
 /// Always true: `at` is not beyond the vector's length, and what lies behind it is spare.
 pub(super) struct Tail<'a> {
     bytes: &'a mut Vec<u8>,
     at: usize,
+    times: &'a mut TimeText,
 }
 
 /// Spare bytes that are made at once.
@@ -17,9 +18,9 @@ const SPARE: usize = 512;
 
 impl<'a> Tail<'a> {
     /// Behind what `bytes` holds.
-    pub fn of(bytes: &'a mut Vec<u8>) -> Self {
+    pub fn of(bytes: &'a mut Vec<u8>, times: &'a mut TimeText) -> Self {
         let at = bytes.len();
-        Self { bytes, at }
+        Self { bytes, at, times }
     }
 
     /// Cuts off what is spare.
@@ -42,15 +43,7 @@ impl<'a> Tail<'a> {
     /// The next `N` bytes.
     #[inline(always)]
     fn spare<const N: usize>(&mut self) -> &mut [u8; N] {
-        if self.bytes.len() - self.at < N {
-            self.grow(N);
-        }
-        self.bytes[self.at..].first_chunk_mut().expect("there are as many spare bytes")
-    }
-
-    #[cold]
-    fn grow(&mut self, need: usize) {
-        self.bytes.resize(self.at + need + SPARE, 0);
+        spare(self.bytes, self.at)
     }
 
     #[inline(always)]
@@ -72,7 +65,7 @@ impl<'a> Tail<'a> {
     #[inline]
     pub fn text(&mut self, text: &[u8]) {
         if self.bytes.len() - self.at < text.len() {
-            self.grow(text.len());
+            grow(self.bytes, self.at, text.len());
         }
         self.bytes[self.at..self.at + text.len()].copy_from_slice(text);
         self.at += text.len();
@@ -96,26 +89,26 @@ impl<'a> Tail<'a> {
 
     #[inline(always)]
     pub fn decimal(&mut self, value: Decimal64) {
-        self.quoted(|text| value.format(text));
+        self.quoted(|_, text| value.format(text));
     }
 
     #[inline(always)]
     pub fn timestamp(&mut self, value: Timestamp) {
-        self.quoted(|text| value.format(text));
+        self.quoted(|times, text| times.format(value, text));
     }
 
     #[inline]
     pub fn time_of_day(&mut self, value: TimeOfDay) {
-        self.quoted(|text| value.format(text));
+        self.quoted(|_, text| value.format(text));
     }
 
     /// A text in quotes, which `format` writes and counts.
     #[inline(always)]
-    fn quoted(&mut self, format: impl FnOnce(&mut [u8; TEXT_MAX]) -> usize) {
-        let room = self.spare::<{ TEXT_MAX + 2 }>();
+    fn quoted(&mut self, format: impl FnOnce(&mut TimeText, &mut [u8; TEXT_MAX]) -> usize) {
+        let room = spare::<{ TEXT_MAX + 2 }>(self.bytes, self.at);
         room[0] = b'"';
         let text = room[1..].first_chunk_mut().expect("the room is for two quotes more");
-        let length = format(text);
+        let length = format(self.times, text);
         room[1 + length] = b'"';
         self.at += length + 2;
     }
@@ -132,6 +125,20 @@ impl<'a> Tail<'a> {
     pub fn number(&mut self, value: u64) {
         self.at += format_integer(value, self.spare());
     }
+}
+
+/// The `N` bytes of `bytes` from `at` on.
+#[inline(always)]
+fn spare<const N: usize>(bytes: &mut Vec<u8>, at: usize) -> &mut [u8; N] {
+    if bytes.len() - at < N {
+        grow(bytes, at, N);
+    }
+    bytes[at..].first_chunk_mut().expect("there are as many spare bytes")
+}
+
+#[cold]
+fn grow(bytes: &mut Vec<u8>, at: usize, need: usize) {
+    bytes.resize(at + need + SPARE, 0);
 }
 
 /// Whether a byte stands for itself in a JSON string.

@@ -51,7 +51,14 @@ pub fn messages(random: &mut Random) -> (&'static Layouts, Vec<Message>) {
         })
         .collect();
     rows.sort_unstable_by_key(|row| (row.time, row.sequence));
-    let mut maker = Maker { layouts, random, streams: HashMap::new(), symbol: 0, leaders: HashMap::new() };
+    let mut maker = Maker {
+        layouts,
+        random,
+        streams: HashMap::new(),
+        symbol: 0,
+        leaders: HashMap::new(),
+        is_told: false,
+    };
     let messages = rows.into_iter().map(|row| (row, maker.body(&row))).collect();
     (layouts, messages)
 }
@@ -81,6 +88,8 @@ struct Maker<'a> {
     symbol: u32,
     /// The last value that others follow, by symbol.
     leaders: HashMap<u32, i64>,
+    /// Whether fields of the record that is made now are null that follow each other in this.
+    is_told: bool,
 }
 
 impl Maker<'_> {
@@ -93,11 +102,15 @@ impl Maker<'_> {
 
     fn record(&mut self, type_id: u16, path: &str) -> RecordValue {
         let record = &self.layouts.records()[usize::from(type_id)];
+        let is_told = self.random.below(3) == 0;
+        let outside = std::mem::replace(&mut self.is_told, is_told);
         let fields = record.fields.iter().map(|field| {
             let path = format!("{path}.{}.{}", record.name, field.name);
             self.nullable(&field.ty, field.null_bit.is_some(), &path)
         });
-        RecordValue { type_id, fields: fields.collect() }
+        let fields = fields.collect();
+        self.is_told = outside;
+        RecordValue { type_id, fields }
     }
 
     fn nullable(&mut self, ty: &TypeLayout, nullable: bool, path: &str) -> Value {
@@ -108,7 +121,7 @@ impl Maker<'_> {
     fn next(&mut self, path: &str) -> (i64, usize) {
         if !self.streams.contains_key(path) {
             let (values, mode, nulls) =
-                (Column::new(self.random).values, self.random.below(8), self.random.below(7));
+                (Column::new(self.random).values, self.random.below(8), self.random.below(10));
             self.streams.insert(path.to_owned(), Stream { values, next: 0, mode, nulls });
         }
         let stream = self.streams.get_mut(path).expect("it is there");
@@ -116,7 +129,8 @@ impl Maker<'_> {
         (stream.values[stream.next % stream.values.len()], stream.mode)
     }
 
-    /// Never, always, every other, all but the first of 128, by chance, and in stretches.
+    /// Never, always, every other, all but the first of 128, by chance, in stretches, and as others of the record or the
+    /// opposite, with exceptions that are rare or none.
     fn is_null(&mut self, path: &str) -> bool {
         let path = format!("{path}?");
         self.next(&path);
@@ -128,6 +142,9 @@ impl Maker<'_> {
             3 => stream.next % 128 != 1,
             4 => self.random.below(20) == 0,
             5 => (stream.next / 130).is_multiple_of(2),
+            6 => self.is_told,
+            7 => !self.is_told,
+            8 => self.is_told ^ (self.random.below(400) == 0),
             _ => self.random.below(2) == 0,
         }
     }

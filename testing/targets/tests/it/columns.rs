@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::Duration;
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
 use tapedb_engine::{
     Access, ColumnBuilder, CursorBuilder, Database, InputColumn, MessageColumns, Position, Step, Stream,
@@ -396,9 +397,11 @@ fn symbols(random: &mut Random) -> Vec<String> {
     (0..random.pick(&[1, 2, 5, 40, 400])).map(|number| format!("S{number}")).collect()
 }
 
+/// Some streams are sealed for the cold tier.
 fn options(random: &mut Random) -> StreamOptions {
     let file_bytes_max = random.pick(&[2 << 10, 64 << 10, 64 << 20]);
-    StreamOptions { spaces: SPACES, file_bytes_max, ..StreamOptions::default() }
+    let cold_after = random.pick(&[None, None, Some(Duration::ZERO)]);
+    StreamOptions { spaces: SPACES, file_bytes_max, cold_after, ..StreamOptions::default() }
 }
 
 fn check_all(db: &Database, layouts: &Layouts, random: &mut Random, symbols: Vec<String>, now: i64) {

@@ -33,7 +33,7 @@ pub struct AccessLimits {
 impl Default for AccessLimits {
     fn default() -> Self {
         Self {
-            connections_per_user_max: 1000,
+            connections_per_user_max: 4096,
             watches_per_user_max: 16_384,
             queries_per_user_max: 16,
             query_bytes_per_user_max: 512 << 20,

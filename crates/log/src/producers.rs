@@ -19,7 +19,7 @@ use tapedb_codec::batch::BatchHeader;
 use tapedb_codec::bytes::{put, u32_at, u64_at};
 
 /// Number of producers in the table: those that appended last.
-pub const PRODUCERS_MAX: usize = 4096;
+pub const PRODUCERS_MAX: usize = 65_536;
 
 /// Number of requests in the table: those that were appended last.
 pub const REQUESTS_MAX: usize = 65_536;

@@ -28,7 +28,7 @@ pub const HTTP_PORT: u16 = 7848;
 ///
 /// let config = Config::from_toml("database = 'my.tapedb'\nlisten = '127.0.0.1:0'\nhttp = 'off'")?;
 /// config.check()?;
-/// assert_eq!(config.limits.connections_max, 1000);
+/// assert_eq!(config.limits.connections_max, 4096);
 /// # Ok::<(), tapedb_server::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -213,7 +213,7 @@ impl Default for Limits {
     fn default() -> Self {
         let access = AccessLimits::default();
         Self {
-            connections_max: 1000,
+            connections_max: 4096,
             connections_per_user_max: access.connections_per_user_max,
             handshakes_max: 256,
             handshakes_per_address_max: 64,

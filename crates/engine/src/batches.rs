@@ -64,7 +64,7 @@ impl BatchLoader {
     }
 
     /// Number and sequence numbers of the last batch of a producer that is stored in this space: earlier ones need not be
-    /// sent again. `None`: none is recorded. The newest 4,096 producers are.
+    /// sent again. `None`: none is recorded. The newest 65,536 producers are.
     pub fn last_of(&self, producer: u64) -> Option<(u64, Range<u64>)> {
         self.space.writer.last_of(producer)
     }

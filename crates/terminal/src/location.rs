@@ -16,8 +16,9 @@ pub fn directory(db: &Path) -> Result<&Path, Failure> {
         Some(url) => {
             let place =
                 Address::parse(url).map_or_else(|error| error.url, |(address, _)| address.to_string());
+            let what = if place.starts_with("tape") { "a server" } else { "an object store" };
             Err(Failure::usage(format!(
-                "this command works on a database's files, and {place} is elsewhere; run it on the machine that has the files"
+                "this command works on a database's files, and {place} is {what}; run it on the machine that has the files"
             )))
         }
     }
@@ -36,6 +37,6 @@ mod tests {
     fn urls_are_refused_without_their_password() {
         assert_eq!(directory(Path::new("demo.tape")).unwrap(), Path::new("demo.tape"));
         let refused = directory(Path::new("tape://ann:hunter2@h")).unwrap_err().to_string();
-        assert!(refused.contains("tape://h:7847") && !refused.contains("hunter2"), "{refused}");
+        assert!(refused.contains("tape://h:7847 is a server") && !refused.contains("hunter2"), "{refused}");
     }
 }

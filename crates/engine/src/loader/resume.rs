@@ -35,7 +35,7 @@ impl Loader {
     /// the position of the first message that is not stored: the source continues there, with [`Loader::set_position`]. Messages before it are
     /// passed over when they are appended all the same, so a source may begin with its first one again.
     ///
-    /// Only one loader at a time may write messages of a source. A stream has the positions of the 4,096 sources and remote loaders that
+    /// Only one loader at a time may write messages of a source. A stream has the positions of the 65,536 sources and remote loaders that
     /// appended last. Positions are as durable as messages.
     ///
     /// ```

@@ -6,7 +6,9 @@
 //! from one.
 
 pub(crate) mod catalog;
+pub(crate) mod changes;
 pub(crate) mod deletion;
+pub(crate) mod lines;
 pub(crate) mod lost_messages;
 pub(crate) mod lost_symbols;
 pub(crate) mod manifest;
@@ -24,13 +26,13 @@ use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::deletion::Deletion;
 use crate::space::manifest::Owner;
 use crate::space::quarantine::quarantine_damaged;
-use crate::space::reader::{Changes, SpaceReader, read_catalog};
+use crate::space::reader::{Changes, SpaceReader, no_catalog};
 use crate::space::refused::Refused;
 use crate::space::seal_queue::SealQueue;
 use crate::stream::observe::Observers;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
@@ -63,6 +65,10 @@ pub(crate) struct Space {
     pub seal_queue: SealQueue,
     /// What the last writer of a segment has learned about columns, of which version of the schema and in which tier.
     learned: Mutex<Option<(u16, Tier, Learned)>>,
+    /// Of what there was nothing to merge: the generation of the catalog, limits of bytes and time, and how many segments were apart.
+    merged: Mutex<Option<Merged>>,
+    /// Its files; used while the catalog is changed.
+    manifest: Mutex<manifest::Writer>,
     /// Notified of changes.
     observers: Arc<Observers>,
 }
@@ -82,6 +88,9 @@ impl Deref for Space {
         &self.reader
     }
 }
+
+/// See [`Space::is_merged`].
+type Merged = (u64, (u64, u64), [usize; 2]);
 
 /// Why maintenance cannot merge a segment like all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +118,9 @@ impl Space {
         let owner = Owner { stream_id: options.stream_id, space: options.space };
         // A killed writer may not have synced the manifest's name; files are removed because of its content.
         sync_dir(&*storage, directory)?;
-        let catalog = read_catalog(&*storage, directory, owner)?;
-        // Before files are removed that an older copy names.
-        manifest::renew(&*storage, directory, owner, &catalog);
+        // Copies are rewritten before files are removed that an older one names.
+        let found = manifest::read_to_write(&*storage, directory, owner)?;
+        let catalog = found.ok_or_else(|| no_catalog(directory))?;
         remove_leftovers(&*storage, directory, &catalog)?;
         quarantine_damaged(&*storage, directory, &catalog)?;
         let options = LogOptions { first_sequence: catalog.sealed, ..options };
@@ -136,6 +145,8 @@ impl Space {
             refused: Refused::default(),
             seal_queue: SealQueue::default(),
             learned: Mutex::default(),
+            merged: Mutex::default(),
+            manifest: Mutex::default(),
             observers,
         };
         Ok((space, recovery))
@@ -210,6 +221,16 @@ impl Space {
         failure.or_else(|| self.offload_failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
+    /// Whether it is known that there is nothing to merge.
+    pub fn is_merged(&self, of: Merged) -> bool {
+        *self.merged.lock().unwrap_or_else(PoisonError::into_inner) == Some(of)
+    }
+
+    /// Notes that there is nothing to merge.
+    pub fn note_merged(&self, of: Merged) {
+        *self.merged.lock().unwrap_or_else(PoisonError::into_inner) = Some(of);
+    }
+
     /// What writers of segments have learned about the columns of a version of the schema, in a tier.
     pub fn learned(&self, schema_version: u16, tier: Tier) -> Learned {
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,8 +261,12 @@ impl Space {
         let _changing = self.change();
         let old = self.catalog();
         let Some(new) = change(&old) else { return Ok(false) };
-        manifest::write(&*self.storage, &self.directory, self.owner, &new)?;
+        let change = changes::between(&old, &new);
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        manifest.change(&*self.storage, &self.directory, self.owner, (&new, change.as_deref()))?;
+        drop(manifest);
         let new = Arc::new(new);
+        self.recent.note(new.generation, change.as_deref());
         self.set_catalog(new.clone());
         self.remove_replaced(&old, &new);
         // Deletions that were carried out are dropped; a new one is known to readers before.
@@ -268,11 +293,12 @@ impl Space {
     /// Removes the files of parts that are in the old catalog alone. Readers have them open; what cannot be removed now
     /// is removed when the stream is opened next.
     fn remove_replaced(&self, old: &Catalog, new: &Catalog) {
+        let (_, removed, added) = changes::replaced(old, new);
         let place = |part: &Arc<Part>| {
             part.content.as_ref().map(|content| (content.number, content.object.is_some()))
         };
-        let kept: HashSet<(u64, bool)> = new.parts.iter().filter_map(place).collect();
-        for part in &old.parts {
+        let kept: HashSet<(u64, bool)> = added.iter().filter_map(place).collect();
+        for part in removed {
             if let (Some(place), Some(path)) = (place(part), part.local_path(&self.directory))
                 && !kept.contains(&place)
             {
@@ -297,17 +323,35 @@ fn end_deletions(
 
 /// Removes files that an earlier writer did not complete, and files that it had replaced.
 fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
-    let kept: HashSet<PathBuf> = catalog.parts.iter().filter_map(|part| part.local_path(directory)).collect();
+    // By first sequence number, with the number, and whether only a foot is here: names are in no order, and there may be very many.
+    let kept: HashMap<u64, (u64, bool)> = catalog
+        .parts
+        .iter()
+        .filter_map(|part| Some((part.sequences.start, (part.content.as_ref()?.number, part.is_object()))))
+        .collect();
+    let is_kept =
+        |name: &str| numbers_of(name).is_some_and(|(first, kind)| kept.get(&first) == Some(&kind));
+    let is_draft = |name: &str| {
+        let drafts = [SEGMENT_EXTENSION, FOOT_EXTENSION];
+        drafts.iter().any(|extension| name.ends_with(&format!(".{extension}.{DRAFT_EXTENSION}")))
+    };
     for name in storage.list(directory).map_err(Error::io("list", directory))? {
-        let path = directory.join(&name);
-        let is_draft = [SEGMENT_EXTENSION, FOOT_EXTENSION]
-            .iter()
-            .any(|extension| name.ends_with(&format!(".{extension}.{DRAFT_EXTENSION}")));
-        if is_draft || (is_segment(&name) && !kept.contains(&path)) {
+        if is_draft(&name) || (is_segment(&name) && !is_kept(&name)) {
+            let path = directory.join(&name);
             storage.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }
     Ok(())
+}
+
+/// The numbers in the name of a segment, or of the foot of one, and whether it is a foot: see [`catalog::segment_name`].
+fn numbers_of(name: &str) -> Option<(u64, (u64, bool))> {
+    let (name, extension) = name.rsplit_once('.')?;
+    let (first, number) = name.split_once('-')?;
+    let is_plain =
+        first.len() == 20 && (number == "0" || !number.starts_with(['0', '+'])) && !first.starts_with('+');
+    let numbers = (first.parse().ok()?, (number.parse().ok()?, extension == FOOT_EXTENSION));
+    Some(numbers).filter(|_| is_plain)
 }
 
 fn is_segment(name: &str) -> bool {

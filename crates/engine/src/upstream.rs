@@ -151,6 +151,8 @@ pub struct CachedStream {
     pub symbols: u32,
     /// For each space.
     pub spaces: Vec<CachedSpace>,
+    /// Whether changes of a manifest may be sent in its place.
+    pub takes_changes: bool,
 }
 
 /// What the client has of a space already.
@@ -191,7 +193,7 @@ pub struct Description {
 pub struct SpaceDescription {
     /// Counts the changes of the manifest.
     pub generation: u64,
-    /// The manifest's text; `None`: unchanged.
+    /// The manifest's text, or its changes ([`CachedStream::takes_changes`]); `None`: unchanged.
     pub manifest: Option<Vec<u8>>,
     /// The log, at the same moment: together they hold every message.
     pub log: LogDescription,

@@ -462,7 +462,8 @@ impl Connection {
         .encode(0, &mut out);
         self.handle.send(&[&out]);
         self.decoder.set_bytes_max(limits.frame_bytes_max);
-        let session = Session::new(self.server.clone(), self.handle.clone(), identity, quota.clone());
+        let session =
+            Session::new(self.server.clone(), self.handle.clone(), identity, quota.clone(), version);
         self.phase = Phase::Authenticated { session: Box::new(session), quota, _permit: permit };
         Ok(())
     }

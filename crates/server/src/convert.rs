@@ -16,14 +16,16 @@ pub(crate) fn refusal(place: &str, why: &str) -> wire::Coded {
     failure(&Error::Connection(ConnectionError::Refused { place: place.into(), why: why.into() }))
 }
 
-/// What a client has cached.
-pub(crate) fn known(known: wire::CachedStream) -> CachedStream {
+/// What a client of a version of the protocol has cached.
+pub(crate) fn known(known: wire::CachedStream, version: u16) -> CachedStream {
     let wire::CachedStream { stream_id, run, revision, symbols, spaces } = known;
     let space = |space: wire::CachedSpace| {
         let wire::CachedSpace { generation, next_sequence } = space;
         CachedSpace { generation, next_sequence }
     };
-    CachedStream { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
+    let spaces = spaces.into_iter().map(space).collect();
+    let takes_changes = version >= wire::VERSION_CHANGES;
+    CachedStream { stream_id, run, revision, symbols, spaces, takes_changes }
 }
 
 /// The description of a stream.

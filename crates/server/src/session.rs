@@ -48,6 +48,8 @@ pub(crate) struct Session {
     identity: Identity,
     quota: Arc<UserQuota>,
     wire: ServerSession,
+    /// Of the protocol.
+    version: u16,
     /// Streams that the client has requested, by their ids.
     streams: HashMap<u64, OpenedStream>,
     files: HashMap<u32, OpenFile>,
@@ -85,6 +87,7 @@ impl Session {
         handle: Arc<ConnectionHandle>,
         identity: Identity,
         quota: Arc<UserQuota>,
+        version: u16,
     ) -> Self {
         let limits =
             Limits { channels_max: server.config.limits.channels_max as u32, credit_max: CREDIT_MAX };
@@ -97,6 +100,7 @@ impl Session {
             identity,
             quota,
             wire,
+            version,
             streams: HashMap::new(),
             files: HashMap::new(),
             next_file: 1,
@@ -308,7 +312,7 @@ impl Session {
         if !self.identity.user.may_see(name) {
             return Err(self.no_stream(name));
         }
-        let known = known.map(convert::known);
+        let known = known.map(|known| convert::known(known, self.version));
         let description = self.server.db.describe(name, known.as_ref())?;
         let stream = self.server.db.stream(name)?;
         let described = convert::description(&description);

@@ -25,6 +25,6 @@ pub use frame::{
 };
 pub use message::{
     CachedSpace, CachedStream, Coded, Description, Granule, Login, Rest, SpaceDescription, ToClient,
-    ToServer, VERSION, VERSION_MIN, VERSION_WATCH_SOME, split_append,
+    ToServer, VERSION, VERSION_CHANGES, VERSION_MIN, VERSION_WATCH_SOME, split_append,
 };
 pub use server::{Channel, Limits, ReceivedBatch, ServerSession};

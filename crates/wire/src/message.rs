@@ -11,6 +11,8 @@ pub const VERSION: u16 = 2;
 pub const VERSION_MIN: u16 = 1;
 /// The version from which on a watch may be of some messages ([`ToServer::WatchSome`]).
 pub const VERSION_WATCH_SOME: u16 = 2;
+/// Clients of this version on accept changes of a manifest ([`SpaceDescription::manifest`]).
+pub const VERSION_CHANGES: u16 = 2;
 
 /// The rest of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -350,7 +350,8 @@ fn of_wire(known: wire::CachedStream) -> CachedStream {
         generation: space.generation,
         next_sequence: space.next_sequence,
     };
-    CachedStream { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
+    let spaces = spaces.into_iter().map(space).collect();
+    CachedStream { stream_id, run, revision, symbols, spaces, takes_changes: false }
 }
 
 fn parts(error: &Error) -> wire::Coded {

@@ -6,6 +6,7 @@ use std::thread::LocalKey;
 thread_local! {
     static TWO_THREADS: Cell<bool> = const { Cell::new(false) };
     static TOGETHER: Cell<bool> = const { Cell::new(false) };
+    static CHANGES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`, during which this thread seals every two files with the help of another one.
@@ -16,6 +17,11 @@ pub fn two_threads<T>(work: impl FnOnce() -> T) -> T {
 /// Runs `work`, during which this thread seals files together, however small they are.
 pub fn together<T>(work: impl FnOnce() -> T) -> T {
     force(&TOGETHER, work)
+}
+
+/// Runs `work`, during which this thread appends changes to manifests, however small they are.
+pub fn changes<T>(work: impl FnOnce() -> T) -> T {
+    force(&CHANGES, work)
 }
 
 fn force<T>(what: &'static LocalKey<Cell<bool>>, work: impl FnOnce() -> T) -> T {
@@ -31,4 +37,8 @@ pub(crate) fn are_two_threads() -> bool {
 
 pub(crate) fn is_together() -> bool {
     TOGETHER.get()
+}
+
+pub(crate) fn are_changes_appended() -> bool {
+    CHANGES.get()
 }

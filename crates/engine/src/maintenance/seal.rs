@@ -16,10 +16,10 @@ use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::options::Retention;
 use crate::read::history::History;
-use crate::space::Apart;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::quarantine::quarantine_damaged;
 use crate::space::seal_queue::{FILES_TOGETHER, Taken, Written};
+use crate::space::{Apart, Space};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -32,8 +32,8 @@ use tapedb_segment::Tier;
 
 /// Number of neighbours of similar size that are merged into one.
 const FAN_IN: usize = 8;
-/// Parts are not merged into larger ones than this.
-const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// Parts are not merged into larger ones than this: eight of what sealing makes, and eight of those.
+const MERGED_BYTES_MAX: u64 = 4 << 30;
 /// Parts below this count as equal in size.
 const SMALL_BYTES: u64 = 8 << 20;
 
@@ -395,7 +395,7 @@ fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
 pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = context.space.catalog();
     let limits = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
-    let Some(chosen) = choose(&catalog, limits, &context.space.apart()) else { return Ok(false) };
+    let Some(chosen) = choose_unless_known(context.space, &catalog, limits) else { return Ok(false) };
     // They are all of one tier.
     let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
     replace_parts(context, &catalog.parts[chosen], tier, pace)
@@ -404,6 +404,9 @@ pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -
 /// Rewrites a segment whose messages have become old: smaller, and slower to read. `false`: there is none, or the work was
 /// stopped. The caller holds the space's maintenance.
 pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    if context.stream.settings.get().cold_after.is_none() {
+        return Ok(false);
+    }
     let catalog = context.space.catalog();
     let is_due = |part: &Arc<Part>| {
         part.content.as_ref().is_some_and(|content| {
@@ -504,6 +507,21 @@ fn kept_version(apart: &HashMap<u64, Apart>, part: &Part) -> Option<u16> {
     }
 }
 
+/// [`choose`], which looks at all parts: not again where it has found none, and nothing has changed since.
+fn choose_unless_known(space: &Space, catalog: &Catalog, limits: (u64, u64)) -> Option<Range<usize>> {
+    let apart = space.apart();
+    let damaged = apart.values().filter(|apart| **apart == Apart::Damaged).count();
+    let known = (catalog.generation, limits, [apart.len(), damaged]);
+    if space.is_merged(known) {
+        return None;
+    }
+    let chosen = choose(catalog, limits, &apart);
+    if chosen.is_none() {
+        space.note_merged(known);
+    }
+    chosen
+}
+
 /// The parts to merge next: one with deletions to carry out, or neighbours of one tier and one version of the schema that are many and
 /// small, and together are within `limits` of bytes and time.
 fn choose(catalog: &Catalog, limits: (u64, u64), apart: &HashMap<u64, Apart>) -> Option<Range<usize>> {
@@ -590,7 +608,6 @@ fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
 mod tests {
     use super::*;
     use crate::error::Stale;
-    use crate::space::Space;
     use crate::{Access, Database, MessageColumns, Stream, StreamOptions, Symbols};
     use std::sync::atomic::AtomicBool;
     use tapedb_log::MemoryStorage;

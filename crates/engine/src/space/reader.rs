@@ -6,6 +6,7 @@ use crate::objects::file::ObjectFile;
 use crate::objects::tier::Objects;
 use crate::options::Settings;
 use crate::space::catalog::{Catalog, Part};
+use crate::space::changes::Recent;
 use crate::space::deletion::Deletion;
 use crate::space::manifest::{self, Owner};
 use crate::space::salvage::SchemaFiles;
@@ -32,6 +33,8 @@ pub(crate) struct SpaceReader {
     /// For segments that are objects: the database's stores, and the settings of the stream, which name its own.
     objects: OnceLock<(Arc<Objects>, Arc<Settings>)>,
     changes: Changes,
+    /// The last changes of the catalog that this process has made.
+    pub recent: Recent,
 }
 
 /// How changes of the space get here.
@@ -140,6 +143,7 @@ impl SpaceReader {
             open: Mutex::default(),
             objects: OnceLock::new(),
             changes,
+            recent: Recent::default(),
         }
     }
 
@@ -404,14 +408,15 @@ pub(crate) fn segment_header(owner: Owner, sequences: &Range<u64>, schema_versio
 
 /// The catalog on the disk.
 pub(crate) fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Catalog, Error> {
-    let path = || directory.join(manifest::FILES[0]);
-    let missing = || {
-        Error::Unreadable(Unreadable::Definition {
-            path: path(),
-            what: "is missing, and with it the list of all segments".into(),
-        })
-    };
-    manifest::read(storage, directory, owner)?.ok_or_else(missing)
+    manifest::read(storage, directory, owner)?.ok_or_else(|| no_catalog(directory))
+}
+
+/// The error where there is none.
+pub(crate) fn no_catalog(directory: &Path) -> Error {
+    Error::Unreadable(Unreadable::Definition {
+        path: directory.join(manifest::FILES[0]),
+        what: "is missing, and with it the list of all segments".into(),
+    })
 }
 
 /// A consistent catalog and log, while a writer may be sealing.

@@ -26,7 +26,8 @@ pub(crate) fn unsealed<'a>(magic: &str, text: &'a str) -> Result<&'a str, String
     Ok(body)
 }
 
-fn checksum(body: &str) -> u32 {
+/// CRC-32C of a text.
+pub(crate) fn checksum(body: &str) -> u32 {
     tapedb_codec::bytes::crc32c(body.as_bytes())
 }
 

@@ -308,6 +308,7 @@ impl Remote {
             revision: state.revision,
             symbols: self.dictionary.len(),
             spaces: self.spaces.iter().map(of_space).collect(),
+            takes_changes: true,
         }
     }
 
@@ -388,7 +389,7 @@ fn apply_space(space: &SpaceReader, described: &SpaceDescription, is_reopened: b
             })
         };
         let text = str::from_utf8(text).map_err(|_| bad("is not UTF-8".into()))?;
-        let catalog = manifest::parse(text, space.owner).map_err(bad)?;
+        let catalog = manifest::received(text, space.owner, &space.catalog()).map_err(bad)?;
         space.set_catalog(catalog);
     }
     let log = &described.log;

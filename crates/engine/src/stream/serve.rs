@@ -13,6 +13,7 @@ use crate::stream::definition::FILES;
 use crate::upstream::{
     CachedSpace, CachedStream, Command, Description, LogDescription, Outcome, SpaceDescription, Target,
 };
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,8 +167,9 @@ impl Stream {
         let known = known.filter(|known| known.stream_id == state.definition.id && known.run == run);
         let definition = state.current();
         let same = known.is_some_and(|known| known.revision == definition.revision);
+        let takes_changes = known.is_some_and(|known| known.takes_changes);
         let of_space = |(number, space): (usize, &Arc<SpaceReader>)| {
-            describe_space(space, known.and_then(|known| known.spaces.get(number)))
+            describe_space(space, known.and_then(|known| known.spaces.get(number)), takes_changes)
         };
         let spaces = state.spaces.iter().enumerate().map(of_space).collect();
         // After the spaces, so that it has all symbols of their messages.
@@ -259,7 +261,7 @@ impl Stream {
     }
 }
 
-fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>) -> SpaceDescription {
+fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>, takes_changes: bool) -> SpaceDescription {
     let (catalog, snapshot) = space.view();
     let from = known.map_or(0, |known| known.next_sequence);
     // A section may have been sealed since: what is in the catalog is not read from the log.
@@ -267,6 +269,14 @@ fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>) -> SpaceDesc
         granule.next_sequence() > from.min(snapshot.next_sequence()).max(catalog.sealed)
     };
     let same = known.is_some_and(|known| known.generation == catalog.generation);
+    // A reader elsewhere gets all files here, wherever they are: changes would state where.
+    let files_alone = catalog.as_files();
+    let is_plain = matches!(files_alone, Cow::Borrowed(_));
+    let changes = known.filter(|_| takes_changes && !same && is_plain).and_then(|known| {
+        let changes = space.recent.between(known.generation, catalog.generation)?;
+        Some(manifest::changes_to_text(&changes, space.owner))
+    });
+    let whole = || manifest::to_text(&files_alone, space.owner);
     // `snapshot` may name files that were sealed and trimmed since; a reader that misses one requests a new description.
     let mut files = space.log.files();
     files.extend(snapshot.iter().filter(is_new).map(|granule| granule.file));
@@ -274,8 +284,7 @@ fn describe_space(space: &SpaceReader, known: Option<&CachedSpace>) -> SpaceDesc
     files.dedup();
     SpaceDescription {
         generation: catalog.generation,
-        // A reader elsewhere gets all files here, wherever they are.
-        manifest: (!same).then(|| manifest::to_text(&catalog.as_files(), space.owner).into_bytes()),
+        manifest: (!same).then(|| changes.unwrap_or_else(whole).into_bytes()),
         log: LogDescription {
             first_sequence: snapshot.first_sequence(),
             next_sequence: snapshot.next_sequence(),
@@ -329,5 +338,47 @@ mod tests {
         assert!(
             !is_schema_file("schema-") && !is_schema_file("schema-2/x") && !is_schema_file("schema-2.tmp")
         );
+    }
+
+    /// A client that has a manifest gets what has changed since, if it takes that.
+    #[test]
+    fn changes_are_described_to_clients_that_take_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open_without_maintenance(folder.path().join("db")).unwrap();
+        let schema = "message Tick { price: i64 }".parse().unwrap();
+        let stream = db.create_stream("ticks", schema, StreamOptions::default()).unwrap();
+        let seal = |count: i64| {
+            let mut loader = stream.loader().unwrap();
+            for time in 0..count {
+                loader.append_body("A", Timestamp(time), 0, &time.to_le_bytes()).unwrap();
+                loader.flush().unwrap();
+            }
+            loader.close().unwrap();
+            stream.seal().unwrap();
+        };
+        let known = |takes_changes| {
+            let description = stream.description(None).unwrap();
+            let Description { stream_id, run, revision, .. } = description;
+            let spaces = description.spaces.iter().map(|space| CachedSpace {
+                generation: space.generation,
+                next_sequence: space.log.next_sequence,
+            });
+            CachedStream { stream_id, run, revision, symbols: 0, spaces: spaces.collect(), takes_changes }
+        };
+        seal(3);
+        let (old, new) = (known(false), known(true));
+        let before = stream.state.spaces[0].catalog();
+        let manifest = |known: &CachedStream| {
+            let described = stream.description(Some(known)).unwrap().spaces.remove(0);
+            described.manifest.map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(manifest(&new), None);
+        (0..3).for_each(|_| seal(2));
+        assert!(manifest(&old).unwrap().starts_with("tapedb-space 1\n"));
+        let changes = manifest(&new).unwrap();
+        assert!(changes.starts_with("tapedb-space-changes 1\n"), "{changes}");
+        let owner = stream.state.spaces[0].owner;
+        let applied = manifest::received(&changes, owner, &before).unwrap();
+        assert_eq!(applied, *stream.state.spaces[0].catalog());
     }
 }

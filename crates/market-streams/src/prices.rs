@@ -10,6 +10,9 @@ use tapedb_schema::Decimal64;
 /// Conditions of trades from before a subscription (`LAST` of Coinbase's `last_match`).
 const HISTORY: [&str; 3] = ["HISTORY", "snapshot", "LAST"];
 
+/// ITCH's letter for executions that are in the report of a cross once more.
+const NOT_PRINTABLE: u32 = b'N' as u32;
+
 /// What bars are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarInput {
@@ -78,6 +81,9 @@ impl Prices {
             let order: Order = message.decode()?;
             match (order.action, order.price, order.size) {
                 _ if order.snapshot => {}
+                (OrderAction::Execute, ..) if order.flags == Some(NOT_PRINTABLE) => {}
+                // A cross of ITCH in which nothing was traded.
+                (OrderAction::Trade, Some(price), Some(size)) if is_zero(price) && is_zero(size) => {}
                 (OrderAction::Trade | OrderAction::Execute, Some(price), Some(size)) => take(price, size),
                 (OrderAction::Trade | OrderAction::Execute, ..) => self.unpriced += 1,
                 _ => {}
@@ -98,6 +104,10 @@ impl Prices {
     pub(crate) fn unpriced(&self) -> u64 {
         self.unpriced
     }
+}
+
+fn is_zero(number: Decimal64) -> bool {
+    matches!(number.parts(), Some((0, _)))
 }
 
 fn trade(entry: &Entry) -> Option<&Trade> {

@@ -151,6 +151,13 @@ fn trades_are_those_of_packages_orders_and_changes_at_a_price() {
     ] {
         loader.append("A", Timestamp(time), &Order { action, price, ..order.clone() }).unwrap();
     }
+    // Of ITCH: an execution that is not printable, and a cross without anything.
+    let hidden = Order { action: OrderAction::Execute, flags: Some(u32::from(b'N')), ..order.clone() };
+    let none = Some(number("0"));
+    let cross = Order { action: OrderAction::Trade, price: none, size: none, ..order.clone() };
+    for order in [hidden, cross] {
+        loader.append("A", Timestamp(15), &order).unwrap();
+    }
     let change = MarketByPrice { action: Some(OrderAction::Trade), price, size, ..MarketByPrice::default() };
     loader.append("A", Timestamp(16), &change).unwrap();
     loader.append("A", Timestamp(17), &MarketByPrice { snapshot: true, ..change.clone() }).unwrap();
@@ -165,7 +172,7 @@ fn trades_are_those_of_packages_orders_and_changes_at_a_price() {
     assert_eq!(market.bars(), ["20 A 1 2 4"]);
     let mut reader = market.reader(BarInput::Trades);
     while reader.step(10, &mut Vec::new()).unwrap() == Pass::More {}
-    assert_eq!((reader.counts().unpriced, reader.counts().messages), (1, 9));
+    assert_eq!((reader.counts().unpriced, reader.counts().messages), (1, 11));
 }
 
 #[test]

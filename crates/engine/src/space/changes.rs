@@ -157,6 +157,7 @@ mod tests {
             bytes: 100,
             tier: Tier::Hot,
             deleted_before: number,
+            object: number.is_multiple_of(3).then_some(number),
         };
         Part { sequences, lost: 0, content: Some(content) }
     }

@@ -329,8 +329,7 @@ fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) 
         .iter()
         .filter_map(|part| Some((part.sequences.start, (part.content.as_ref()?.number, part.is_object()))))
         .collect();
-    let is_kept =
-        |name: &str| numbers_of(name).is_some_and(|(first, kind)| kept.get(&first) == Some(&kind));
+    let is_kept = |name: &str| numbers_of(name).is_some_and(|(first, kind)| kept.get(&first) == Some(&kind));
     let is_draft = |name: &str| {
         let drafts = [SEGMENT_EXTENSION, FOOT_EXTENSION];
         drafts.iter().any(|extension| name.ends_with(&format!(".{extension}.{DRAFT_EXTENSION}")))

@@ -541,7 +541,8 @@ mod tests {
         let part = |sequences: Range<u64>, number| {
             let (messages, time_min, time_max) = (10, 1_700_000_001_000_000_000, 1_700_000_001_999_999_999);
             let (bytes, tier, deleted_before) = (120, Tier::Hot, 8);
-            let content = Content { number, messages, time_min, time_max, bytes, tier, deleted_before, object: None };
+            let content =
+                Content { number, messages, time_min, time_max, bytes, tier, deleted_before, object: None };
             Part { sequences, lost: 0, content: Some(content) }
         };
         let first = sample().with(part(3_932_170..3_932_180, 9)).unwrap();

@@ -20,8 +20,9 @@ pub fn start(config: &Config, server: &Server, topics: Arc<dyn TopicList>) -> Re
         limits,
         ..WebOptions::new(address)
     };
-    let web = Web::start(server.handle(), options)
-        .map_err(|error| Failure::new(format!("cannot listen on {address} for the console (`http`): {error}")))?;
+    let web = Web::start(server.handle(), options).map_err(|error| {
+        Failure::new(format!("cannot listen on {address} for the console (`http`): {error}"))
+    })?;
     if !web.has_api() {
         tracing::warn!(
             "other machines reach {address}, and there are no users: it has only /health, /status and /metrics; set --users for the console"

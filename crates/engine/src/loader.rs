@@ -154,7 +154,8 @@ impl Loader {
         let Binding { type_id, may_be_too_deep } = self.binding_of::<T>()?;
         let symbol = self.own(symbol)?;
         if self.stored_ahead(1) > 0 {
-            return Ok(self.pass_over(1));
+            self.pass_over(1);
+            return Ok(());
         }
         self.admit(time)?;
         if may_be_too_deep {
@@ -190,7 +191,8 @@ impl Loader {
         check_message(&self.stream, record.type_id)?;
         let symbol = self.symbol(symbol)?;
         if self.stored_ahead(1) > 0 {
-            return Ok(self.pass_over(1));
+            self.pass_over(1);
+            return Ok(());
         }
         self.admit(time)?;
         let layouts = &self.stream.layouts;
@@ -231,7 +233,8 @@ impl Loader {
         self.stream.layouts.check(type_id, body).map_err(|error| refused(&self.stream, error))?;
         let symbol = self.own(symbol)?;
         if self.stored_ahead(1) > 0 {
-            return Ok(self.pass_over(1));
+            self.pass_over(1);
+            return Ok(());
         }
         self.admit(time)?;
         self.batch.push_bytes(time.0, symbol, type_id, body)?;

@@ -69,6 +69,12 @@ impl LineServer {
         tls: Option<Arc<ServerConfig>>,
     ) -> io::Result<Self> {
         let gateway = Arc::new(gateway);
+        // Clients over TCP never read: what they are sent, and close the connection without, resets it with the lines that are on the way.
+        let tls = tls.map(|tls| {
+            let mut tls = (*tls).clone();
+            tls.send_tls13_tickets = 0;
+            Arc::new(tls)
+        });
         let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Connections::default()));
         let mut server =
             Self { gateway, addresses: LineAddresses::default(), stop, open, acceptors: Mutex::default() };

@@ -387,7 +387,7 @@ fn a_status_is_shown_over_http_and_with_a_login() {
     let (_served, ready) = Served::start(&place.path("."), &["--users", users.to_str().unwrap()]);
     let http = format!("http://{}", ready["http"].as_str().unwrap());
     let status = Run::plain(&format!("server status {http} --interval 0s")).good();
-    for part in ["tapedb ", ", ok, up ", "connections  0 of 1000", "no streams", "no clients"] {
+    for part in ["tapedb ", ", ok, up ", "connections  0 of 4096", "no streams", "no clients"] {
         assert!(status.contains(part), "{status} lacks {part:?}");
     }
     let url = format!("tape://ann@{}", ready["tcp"].as_str().unwrap());

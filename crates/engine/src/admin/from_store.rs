@@ -119,8 +119,11 @@ fn begin(tier: &ObjectTier) -> Result<u64, Error> {
     tier.owner()?.ok_or_else(no_database)
 }
 
+/// A stream by its id, and its record.
+type Found = (u64, Result<Recorded, Error>);
+
 /// The streams that have records, by their ids. One that is being deleted has none.
-fn streams(tier: &ObjectTier) -> Result<Vec<(u64, Result<Recorded, Error>)>, Error> {
+fn streams(tier: &ObjectTier) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for key in tier.list(keys::INDEX)? {
         let Some(id) = key.strip_prefix(keys::INDEX).and_then(|id| u64::from_str_radix(id, 16).ok()) else {

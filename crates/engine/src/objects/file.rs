@@ -12,6 +12,9 @@ const DENSE_PART: u64 = 4;
 /// Ranges with less between them are read together.
 const GAP_BYTES: u64 = 256 << 10;
 
+/// A range of the file, and its bytes.
+type Piece = (Range<u64>, Arc<Vec<u8>>);
+
 /// Reads what the foot has from memory, and the rest in chunks. A reader that [plans](ObjectFile::plan) what it wants gets the next chunks
 /// ahead, and of a chunk of which it wants little only that.
 pub(crate) struct ObjectFile {
@@ -20,7 +23,7 @@ pub(crate) struct ObjectFile {
     foot: Foot,
     chunks: Arc<Chunks>,
     /// The last range that was read of a chunk of which little is wanted.
-    sparse: Mutex<Option<(Range<u64>, Arc<Vec<u8>>)>>,
+    sparse: Mutex<Option<Piece>>,
 }
 
 impl std::fmt::Debug for ObjectFile {

@@ -68,14 +68,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     let moved = stream.offload(Some(Duration::ZERO))?;
     report.add("tier.move", "rate", "bytes/s", moved.bytes as f64 / started.elapsed().as_secs_f64());
     let cache = dir.0.join("object-cache");
-    for run in 0..args.runs as usize {
+    for local in &local {
         ui.check_interrupt()?;
         let _ = std::fs::remove_dir_all(&cache);
         let before = ObjectCounts::now();
         let seconds = scan(&opened()?, args.messages)?;
         let read = ObjectCounts::now().since(before);
         report.add("tier.store", "rate", "messages/s", args.messages as f64 / seconds);
-        report.add("tier.store", "share", "%", 100.0 * local[run] / seconds);
+        report.add("tier.store", "share", "%", 100.0 * local / seconds);
         report.add(
             "tier.store",
             "gets",

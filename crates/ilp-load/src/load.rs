@@ -105,6 +105,9 @@ struct Client<'a> {
 /// A request that streams record; 0: they do not.
 type RequestId = u64;
 
+/// Called with the lines of a request before anything is changed: see [`LineLoader::store`].
+type Begin<'a> = dyn FnMut(&[Gathered<'_>]) -> Result<Option<RequestId>, WriteError> + 'a;
+
 /// Bytes of a request, counted while it is handled.
 #[derive(Debug)]
 pub(crate) struct Pending<'a> {
@@ -263,7 +266,7 @@ impl LineLoader {
         lines: &[u8],
         precision: Precision,
         client: Client<'_>,
-        begin: &mut dyn FnMut(&[Gathered<'_>]) -> Result<Option<RequestId>, WriteError>,
+        begin: &mut Begin<'_>,
     ) -> Result<(usize, Vec<i64>), WriteError> {
         let now = now();
         // Tables that are stored, where a request begins again for others.

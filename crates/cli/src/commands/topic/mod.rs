@@ -28,7 +28,7 @@ enum Command {
     Stat(stat::Args),
     Publish(publish::Args),
     Tail(tail::Args),
-    Copy(copy::Args),
+    Copy(Box<copy::Args>),
     Delete(delete::Args),
 }
 
@@ -40,7 +40,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Command::Stat(args) => stat::run(args, ui),
         Command::Publish(args) => publish::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
-        Command::Copy(args) => copy::run(args, ui),
+        Command::Copy(args) => copy::run(*args, ui),
         Command::Delete(args) => delete::run(args, ui),
     }
 }

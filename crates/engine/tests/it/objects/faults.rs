@@ -126,7 +126,8 @@ fn objects_that_are_missing_shortened_or_of_others_are_named() {
     let segments: Vec<String> = store.keys().into_iter().filter(|key| key.ends_with(".seg.0")).collect();
     let [first, second, ..] = &segments[..] else { panic!("{segments:?}") };
     let kept = store.keys().len();
-    let change = |change: &dyn Fn(&mut BTreeMap<String, Vec<u8>>)| {
+    type Objects = BTreeMap<String, Vec<u8>>;
+    let change = |change: &dyn Fn(&mut Objects)| {
         drop(fs::remove_dir_all(directory.path().join("db/object-cache")));
         let mut before = Default::default();
         store.change(|objects| {

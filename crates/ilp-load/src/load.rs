@@ -4,7 +4,7 @@ use crate::error::WriteError;
 use crate::gather::Gathered;
 use crate::occurrence::{self, Extent};
 use crate::options::LoadOptions;
-use crate::retries::{Begun, Key, Retries, WINDOW};
+use crate::retries::{Begun, Key, Known, Retries, WINDOW};
 use crate::table::Table;
 use crc_fast::{CrcAlgorithm, checksum};
 use std::collections::hash_map::Entry;
@@ -220,7 +220,9 @@ impl LineLoader {
             }
             match self.retries.begin(&key, sum, &streams_of(parts), Instant::now) {
                 Begun::New(new) => {
-                    let may_be_retry = name.is_some() || self.began.elapsed() < WINDOW;
+                    // A name is of one request; bytes tell nothing where others like them may have been forgotten.
+                    let is_young = new.known == Known::Nothing && self.began.elapsed() < WINDOW;
+                    let may_be_retry = name.is_some() || is_young;
                     let occurrence =
                         occurrence::find(&key, sum, (new.known, may_be_retry), |id| extent(parts, id))?;
                     is_repeated = occurrence.is_stored;

@@ -30,7 +30,7 @@ pub(crate) struct Found {
     pub is_stored: bool,
 }
 
-/// Finds the occurrence that a request is. `may_be_retry`: whether a request of which nothing is known, and which the streams have, is one
+/// Finds the occurrence that a request is. `may_be_retry`: whether a request of which nothing is recorded, and which the streams have, is one
 /// that is sent again. `extent`: how much of an occurrence the streams have.
 pub(crate) fn find<E>(
     key: &Key,
@@ -47,12 +47,14 @@ pub(crate) fn find<E>(
         let found = Found { occurrence, id: id(key, sum, occurrence), is_stored: false };
         match (extent(found.id)?, whole) {
             (Extent::Whole, _) => whole = Some(Found { is_stored: true, ..found }),
-            (Extent::Nothing, Some(whole)) if may_be_retry && known == Known::Nothing => return Ok(whole),
+            (Extent::Nothing, Some(whole)) if may_be_retry && !matches!(known, Known::Next(_)) => {
+                return Ok(whole);
+            }
             (Extent::Nothing | Extent::Part, _) => return Ok(found),
         }
     }
     // Any number that no other has: it is not found again.
-    let occurrence = RandomState::new().hash_one(sum);
+    let occurrence = RandomState::new().hash_one(sum) >> 1;
     Ok(Found { occurrence, id: id(key, sum, occurrence), is_stored: false })
 }
 
@@ -101,7 +103,8 @@ mod tests {
         assert_eq!(found(&[Whole, Whole], Known::Nothing, true), (1, true));
         // It is known to be another one.
         assert_eq!(found(&[Whole], Known::Nothing, false), (1, false));
-        assert_eq!(found(&[Whole], Known::Overflowed, true), (1, false));
+        assert_eq!(found(&[Whole], Known::Overflowed, false), (1, false));
+        assert_eq!(found(&[Whole], Known::Overflowed, true), (0, true), "it has a name");
         assert_eq!(found(&[Whole], Known::Next(1), true), (1, false));
         assert_eq!(found(&[Whole, Part], Known::Next(1), true), (1, false));
         assert_eq!(found(&[Whole, Whole], Known::Next(1), true), (2, false));

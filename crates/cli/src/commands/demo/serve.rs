@@ -141,16 +141,22 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         let left = if directory.is_temporary { "is removed then" } else { "stays" };
         say(ui, &format!("  Ctrl-C ends it; {} {left}", directory.path.display()))?;
     }
-    let clients = Clients::start(&url, generator)?;
-    while !ui.is_interrupted() {
-        thread::sleep(CHECK_PAUSE);
-        // The console can delete streams and close connections: it stays, without new messages.
-        if let Some(error) = clients.failure() {
-            ui.warn(&format!("no more messages are generated: {error}"));
+    match Clients::start(&url, generator) {
+        Ok(clients) => {
+            while !ui.is_interrupted() {
+                thread::sleep(CHECK_PAUSE);
+                // The console can delete streams and close connections: it stays, without new messages.
+                if let Some(error) = clients.failure() {
+                    ui.warn(&format!("no more messages are generated: {error}"));
+                }
+            }
+            // Before the server: a client without its server waits for another one.
+            clients.join();
         }
+        // A Ctrl-C that comes while they connect ends their server too.
+        Err(_) if ui.is_interrupted() => {}
+        Err(error) => return Err(error),
     }
-    // Before the server: a client without its server waits for another one.
-    clients.join();
     let served = serving.run(ui, || Ok(()));
     drop(directory);
     served

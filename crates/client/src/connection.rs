@@ -517,13 +517,15 @@ impl Handshake<'_> {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
             }
             self.socket.set_read_timeout(left)?;
-            let read = self.socket.read(self.decoder.spare(1024)).map_err(|error| match is_timeout(&error) {
-                true => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
-                false => error,
-            });
-            match read? {
-                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
-                read => self.decoder.filled(read),
+            match self.socket.read(self.decoder.spare(1024)) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
+                Ok(read) => self.decoder.filled(read),
+                // A signal of the process, such as that of a window that changes its size: the answer may still come.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+                }
+                Err(error) => return Err(error),
             }
         }
     }

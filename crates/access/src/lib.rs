@@ -28,7 +28,7 @@ mod users;
 
 pub use audit::{AuditEntry, AuditLog};
 pub use authentication::{Access, AuthenticatedUser, Authenticator};
-pub use error::ConfigError;
+pub use error::{ConfigError, EditError};
 pub use limits::{AccessLimits, QueryLimits};
 pub use login::{Credentials, Identity, Logins, Refusal};
 pub use quota::{Permit, Quotas, RateLimit, UserQuota};

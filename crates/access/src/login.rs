@@ -5,7 +5,7 @@
 //! a key of this process), so that a thousand programs that reconnect do not queue. An authenticated client keeps its
 //! proof: after a reload of the users file it shows whether the client would still be accepted.
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, EditError};
 use crate::limits::AccessLimits;
 use crate::secret;
 use crate::throttle::Throttle;
@@ -130,18 +130,16 @@ impl Logins {
     ///
     /// # Errors
     /// What `change` returns; a server without users; a file that cannot be read or written. The users then stay unchanged.
-    pub fn edit(
-        &self,
-        change: impl FnOnce(&mut Users) -> Result<(), ConfigError>,
-    ) -> Result<(), ConfigError> {
+    pub fn edit(&self, change: impl FnOnce(&mut Users) -> Result<(), ConfigError>) -> Result<(), EditError> {
         let what = "the server has no users: start it with a users file, which `tapedb user add` creates";
-        let path = self.path.as_deref().ok_or_else(|| ConfigError(what.into()))?;
+        let path = self.path.as_deref().ok_or_else(|| EditError::Refused(ConfigError(what.into())))?;
         let _one = self.editing.lock().unwrap_or_else(PoisonError::into_inner);
+        let unreadable = |error| EditError::Storage { error, is_full: false };
         // The file, which the command may have changed without a reload.
-        let mut users = Users::read(path)?;
-        change(&mut users)?;
-        users.write(path)?;
-        self.reload()
+        let mut users = Users::read(path).map_err(unreadable)?;
+        change(&mut users).map_err(EditError::Refused)?;
+        users.replace(path)?;
+        self.reload().map_err(unreadable)
     }
 
     /// Authenticates a client. `address` is `None` over a Unix socket. It may sleep, and hash a password.

@@ -11,7 +11,7 @@
 //!
 //! The user `anonymous` is every client without credentials; without this user, credentials are required.
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, EditError};
 use crate::pattern;
 use crate::secret;
 use serde::{Deserialize, Serialize};
@@ -202,14 +202,31 @@ impl Users {
     /// # Errors
     /// Contradictions in the users, or an error of the operating system.
     pub fn write(&self, path: &Path) -> Result<(), ConfigError> {
-        self.check()?;
-        let text = toml::to_string(self).map_err(|error| ConfigError(error.to_string()))?;
+        self.replace(path).map_err(|error| match error {
+            EditError::Refused(error) | EditError::Storage { error, .. } => error,
+        })
+    }
+
+    /// [`write`](Self::write), whose error tells whose fault it is.
+    pub(crate) fn replace(&self, path: &Path) -> Result<(), EditError> {
+        self.check().map_err(EditError::Refused)?;
+        let text =
+            toml::to_string(self).map_err(|error| EditError::Refused(ConfigError(error.to_string())))?;
         let draft = path.with_extension("toml.draft");
         let written = write_private(&draft, text.as_bytes())
             .and_then(|()| copy_owner(path, &draft))
             .and_then(|()| fs::rename(&draft, path));
-        written
-            .map_err(|error| ConfigError(format!("cannot write the users file {}: {error}", path.display())))
+        written.map_err(|error| {
+            // Half a draft is of no use, where one was written.
+            let _ = fs::remove_file(&draft);
+            let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            let advice = match is_full {
+                true => "free space on its disk",
+                false => "its directory must be writable for this program",
+            };
+            let text = format!("cannot write the users file {}: {error}; {advice}", path.display());
+            EditError::Storage { error: ConfigError(text), is_full }
+        })
     }
 
     /// The user of that name.

@@ -12,7 +12,7 @@ mod output;
 mod program;
 mod remote;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier};
 use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
@@ -25,6 +25,7 @@ use commands::streams::{alter, create, delete, desc, list, rename, symbols};
 use commands::{demo, manual, shell, tick, topic};
 use program::Program;
 use std::process::ExitCode;
+use tapedb_terminal::signals::Signals;
 use tapedb_terminal::{Failure, Ui};
 
 /// TapeDB records, replays and streams market data.
@@ -101,6 +102,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // First: a signal from here on ends the command in order, and a process that is the first of its container would ignore it before.
+    let signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(failure) => return failure.report(json_is_wanted()),
+    };
     #[cfg(feature = "tier")]
     tapedb_tier::register();
     if let Some(bytes) =
@@ -108,12 +114,13 @@ fn main() -> ExitCode {
     {
         tapedb_engine::set_object_cache_bytes(bytes);
     }
-    let cli = match Cli::try_parse() {
+    let words = without_empty_variables(Cli::command()).try_get_matches();
+    let cli = match words.and_then(|words| Cli::from_arg_matches(&words)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && json_is_wanted() => return Failure::from(error).report(true),
         Err(error) => error.exit(),
     };
-    match Ui::new(cli.json).and_then(|ui| run(cli.command, &ui)) {
+    match run(cli.command, &Ui::new(cli.json, signals)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(cli.json),
     }
@@ -124,12 +131,24 @@ fn json_is_wanted() -> bool {
     std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
+/// The command line without the variables of the environment that are empty: these count as not set.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |arg: &clap::Arg| {
+        arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
+    };
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(clap::builder::Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
+}
+
 /// This program, for the commands that work on its command line.
 static PROGRAM: Program = Program { definition: Cli::command, run: run_words };
 
 /// Runs a command of the shell.
 fn run_words(words: Vec<String>, ui: &Ui) -> Result<(), Failure> {
-    match Cli::try_parse_from(std::iter::once("tapedb".to_string()).chain(words)) {
+    let words = std::iter::once("tapedb".to_string()).chain(words);
+    let words = without_empty_variables(Cli::command()).try_get_matches_from(words);
+    match words.and_then(|words| Cli::from_arg_matches(&words)) {
         Ok(Cli { command: Command::Shell(_), .. }) => Err(Failure::usage("this is the shell already")),
         Ok(cli) => run(cli.command, ui),
         // Requested help is not a failure.

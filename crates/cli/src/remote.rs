@@ -1,11 +1,13 @@
 //! Databases of a server: `--db` with a URL.
 
 use std::env;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_client::{Address, Client, ConnectionEvent, Login, Validate};
+use tapedb_client::{Address, Client, ConnectionEvent, Login, Options, Validate, WebAddress};
 use tapedb_engine::Database;
 use tapedb_terminal::{Failure, quantity, signals, ui};
 
@@ -48,6 +50,19 @@ fn open(client: Client) -> Result<Database, Failure> {
     client.connect().map_err(|error| Failure::new(error.to_string()))
 }
 
+/// How a request is sent to a server's HTTP port. Without a login: to a page that needs none.
+pub fn web_options(address: &WebAddress, with_login: bool) -> Result<Options, Failure> {
+    let login = match &address.user {
+        Some(user) if with_login => {
+            let password = variable("TAPEDB_PASSWORD").map_or_else(|| ask(user, address), Ok)?;
+            Login::password(user, password)
+        }
+        None if with_login => variable("TAPEDB_TOKEN").map_or(Login::Anonymous, Login::token),
+        _ => Login::Anonymous,
+    };
+    Ok(Options { login, tls_roots: path_variable("TAPEDB_CA"), ..Options::default() })
+}
+
 fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
     let (address, login) = Address::parse(url).map_err(|error| Failure::usage(error.to_string()))?;
     let login = match login {
@@ -56,19 +71,29 @@ fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
             return Err(Failure::usage(what));
         }
         Some(Login::Password { user, .. }) => {
-            let password = env::var("TAPEDB_PASSWORD").or_else(|_| ask(&user, &address))?;
+            let password = variable("TAPEDB_PASSWORD").map_or_else(|| ask(&user, &address), Ok)?;
             Login::password(user, password)
         }
-        _ => env::var("TAPEDB_TOKEN").map_or(Login::Anonymous, Login::token),
+        _ => variable("TAPEDB_TOKEN").map_or(Login::Anonymous, Login::token),
     };
     let mut client = Client::at(address.to_string()).login(login);
-    if let Some(path) = env::var_os("TAPEDB_CA") {
+    if let Some(path) = path_variable("TAPEDB_CA") {
         client = client.tls_roots(path);
     }
-    if let Ok(text) = env::var("TAPEDB_SPIN_US") {
+    if let Some(text) = variable("TAPEDB_SPIN_US") {
         client = client.spin(spin(&text)?);
     }
     Ok(client.validate(how.validate).wait(how.wait.unwrap_or_default()).give_up_when(signals::interrupted()))
+}
+
+/// A variable of the environment; an empty one counts as not set.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A variable of the environment that names a file.
+fn path_variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(Into::into)
 }
 
 /// Parser of --validate.
@@ -96,7 +121,7 @@ fn spin(text: &str) -> Result<Duration, Failure> {
 }
 
 /// Asks for the password at the terminal.
-fn ask(user: &str, address: &Address) -> Result<String, Failure> {
+fn ask(user: &str, address: &impl Display) -> Result<String, Failure> {
     let no_password = || Failure::usage(format!("the password of {user} is missing; set TAPEDB_PASSWORD"));
     if !io::stderr().is_terminal() {
         return Err(no_password());

@@ -33,11 +33,13 @@ mod shm_socket;
 mod socket;
 mod upstream;
 mod watch;
+mod web;
 
 pub use address::{Address, AddressError, PORT};
 pub use event::{ConnectionEvent, Listener};
 pub use options::{Login, Options, Validate};
 pub use tapedb_engine::{Database, interruptible};
+pub use web::{WebAddress, WebAnswer};
 
 use std::fmt;
 use std::path::PathBuf;

@@ -272,7 +272,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
@@ -286,7 +286,7 @@ fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
+pub(crate) fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?;

@@ -20,6 +20,7 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{BoxFuture, Service as Call};
 use tonic::{Code, Status};
+use tracing::{Instrument, Span};
 
 /// Bytes of a message of an upload.
 const UPLOAD_BYTES_MAX: usize = 64 << 20;
@@ -226,26 +227,42 @@ impl Call<Request<Body>> for Admission {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let mut all = self.clone();
-        Box::pin(async move {
-            if let Err(refused) = all.admit(&mut request).await {
-                return Ok(refused.into_http());
-            }
-            if !request.uri().path().ends_with("/DoPut") {
-                return all.others.call(request).await;
-            }
-            let uploads = all.shared.uploads.clone();
-            match timeout(LOGIN_WAIT, uploads.acquire_owned()).await {
-                Ok(Ok(permit)) => {
-                    request.extensions_mut().insert(Arc::new(permit));
-                    all.uploads.call(request).await
+        let span = span_of(&request);
+        let answer =
+            async move {
+                if let Err(refused) = all.admit(&mut request).await {
+                    return Ok(refused.into_http());
                 }
-                _ => {
-                    Ok(status(Code::ResourceExhausted, "too many uploads at once; try again later")
-                        .into_http())
+                if !request.uri().path().ends_with("/DoPut") {
+                    return all.others.call(request).await;
                 }
-            }
-        })
+                let uploads = all.shared.uploads.clone();
+                match timeout(LOGIN_WAIT, uploads.acquire_owned()).await {
+                    Ok(Ok(permit)) => {
+                        request.extensions_mut().insert(Arc::new(permit));
+                        all.uploads.call(request).await
+                    }
+                    _ => Ok(status(Code::ResourceExhausted, "too many uploads at once; try again later")
+                        .into_http()),
+                }
+            };
+        Box::pin(answer.instrument(span))
     }
+}
+
+/// The span of a call for traces. It goes on while rows are sent.
+fn span_of(request: &Request<Body>) -> Span {
+    let parent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let address = request.extensions().get::<Peer>().map(|peer| peer.ip().to_string());
+    tracing::info_span!(
+        target: "tapedb::trace",
+        "flight",
+        "otel.kind" = "server",
+        "rpc.system" = "grpc",
+        "rpc.method" = request.uri().path().rsplit('/').next(),
+        "client.address" = address,
+        traceparent = parent,
+    )
 }
 
 #[cfg(test)]

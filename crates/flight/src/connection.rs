@@ -11,7 +11,8 @@ use std::time::Duration;
 use tapedb_access::network;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
@@ -116,7 +117,18 @@ impl Peer {
 pub(crate) struct Socket {
     io: Io,
     peer: Peer,
-    until: Option<Pin<Box<Sleep>>>,
+    until: Option<Wait>,
+}
+
+/// Ends when a connection without a user is not waited for any more.
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The time for authentication, which ends early when the server stops.
+fn wait(time: Duration, mut stopped: watch::Receiver<bool>) -> Wait {
+    Box::pin(async move {
+        // When the sender is gone, it has stopped too.
+        let _ = timeout(time, stopped.wait_for(|is_stopped| *is_stopped)).await;
+    })
 }
 
 enum Io {
@@ -125,12 +137,19 @@ enum Io {
 }
 
 impl Socket {
-    pub fn plain(tcp: TcpStream, peer: Peer, time: Duration) -> Self {
-        Self { io: Io::Plain(tcp), peer, until: Some(Box::pin(sleep(time))) }
+    /// `time`: for authentication. It is over when the server stops.
+    pub fn plain(tcp: TcpStream, peer: Peer, time: Duration, stopped: watch::Receiver<bool>) -> Self {
+        Self { io: Io::Plain(tcp), peer, until: Some(wait(time, stopped)) }
     }
 
-    pub fn encrypted(tls: TlsStream<TcpStream>, peer: Peer, time: Duration) -> Self {
-        Self { io: Io::Tls(Box::new(tls)), peer, until: Some(Box::pin(sleep(time))) }
+    /// As [`plain`](Self::plain).
+    pub fn encrypted(
+        tls: TlsStream<TcpStream>,
+        peer: Peer,
+        time: Duration,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self { io: Io::Tls(Box::new(tls)), peer, until: Some(wait(time, stopped)) }
     }
 
     /// Fails when the time for authentication is over.

@@ -72,6 +72,8 @@ pub(crate) enum Piece {
     Message(FlightData),
     /// The client has sent all.
     End,
+    /// Nothing more arrives.
+    Failed(Status),
 }
 
 /// Stores an upload. `next` waits for what arrives; `None`: the client has left.
@@ -102,6 +104,7 @@ pub(crate) fn store(
         };
         let done = match piece {
             Piece::Message(message) => upload.take(&message),
+            Piece::Failed(failure) => Err(failure),
             Piece::End => match upload.finish() {
                 Ok(()) => return Ok(upload.stored() as i64),
                 Err(failure) => Err(failure),

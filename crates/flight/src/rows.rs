@@ -26,6 +26,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tonic::{Code, Status};
+use tracing::Span;
 
 /// How long rows are waited for before it is checked whether they are still wanted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -72,7 +73,8 @@ pub(crate) async fn begin(
         reviewed: Instant::now(),
         _permits: (permit, connection),
     };
-    drop(spawn_blocking(move || work.run(text, values)));
+    let span = Span::current();
+    drop(spawn_blocking(move || span.in_scope(|| work.run(text, values))));
     match receiver.recv().await {
         Some(Ok(schema)) => Ok(iter([Ok(schema)]).chain(rest(receiver)).boxed()),
         Some(Err(failure)) => Err(failure),

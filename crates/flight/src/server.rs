@@ -35,6 +35,8 @@ const HEADER_BYTES_MAX: u32 = 32 << 10;
 /// A connection on which nothing arrives for so long is asked whether its client is there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIME: Duration = Duration::from_secs(20);
+/// How long a client is waited for that does not answer, when the server stops.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// The time that threads of queries have to notice that the server stops.
 const END_TIME: Duration = Duration::from_millis(500);
 
@@ -115,7 +117,12 @@ impl Flight {
         let Some((runtime, served)) = self.work.take() else { return 0 };
         self.shared.is_stopping.store(true, Ordering::Release);
         let _ = self.stop.send(true);
-        let ended = runtime.block_on(async { timeout(grace, served).await.is_ok() });
+        let ended = runtime.block_on(async {
+            tokio::select! {
+                ended = timeout(grace, served) => ended.is_ok(),
+                () = silent(&self.shared) => true,
+            }
+        });
         let left = if ended { 0 } else { self.connections.count() };
         runtime.shutdown_timeout(END_TIME);
         left
@@ -153,6 +160,19 @@ async fn serve(
     }
 }
 
+/// Waits until no call with rows runs, and has not for a while: connections that are left then are those of clients that do not answer.
+async fn silent(shared: &SharedState) {
+    let is_idle =
+        || shared.running.count() == 0 && shared.uploads.available_permits() == crate::shared::UPLOADS_MAX;
+    loop {
+        let was_idle = is_idle();
+        sleep(LAST_PATIENCE).await;
+        if was_idle && is_idle() {
+            return;
+        }
+    }
+}
+
 /// Waits until the server stops.
 async fn until(mut stopped: watch::Receiver<bool>) {
     // When the sender is gone, it has stopped too.
@@ -169,14 +189,20 @@ fn sockets(
     let (sender, receiver) = channel(16);
     tokio::spawn(async move {
         tokio::select! {
-            () = accept(listener, shared, connections, sender) => {}
-            () = until(stopped) => {}
+            () = accept(listener, shared, connections, sender, stopped.clone()) => {}
+            () = until(stopped.clone()) => {}
         }
     });
     unfold(receiver, |mut receiver| async move { receiver.recv().await.map(|socket| (Ok(socket), receiver)) })
 }
 
-async fn accept(listener: TcpListener, shared: Shared, connections: Connections, sender: Sender<Socket>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Shared,
+    connections: Connections,
+    sender: Sender<Socket>,
+    stopped: watch::Receiver<bool>,
+) {
     let FlightOptions {
         connections_max,
         handshakes_max,
@@ -208,15 +234,22 @@ async fn accept(listener: TcpListener, shared: Shared, connections: Connections,
         let Some(place) = connections.open(address.ip(), most) else { continue };
         let _ = tcp.set_nodelay(true);
         let peer = Peer::new(address, tls.is_some(), place);
-        tokio::spawn(shake(tcp, tls.clone(), peer, *handshake_time, sender.clone()));
+        let shaking = shake(tcp, tls.clone(), peer, *handshake_time, (sender.clone(), stopped.clone()));
+        tokio::spawn(shaking);
     }
 }
 
-async fn shake(tcp: TcpStream, tls: Option<TlsAcceptor>, peer: Peer, time: Duration, sender: Sender<Socket>) {
+async fn shake(
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+    peer: Peer,
+    time: Duration,
+    (sender, stopped): (Sender<Socket>, watch::Receiver<bool>),
+) {
     let socket = match tls {
-        None => Socket::plain(tcp, peer, time),
+        None => Socket::plain(tcp, peer, time, stopped),
         Some(tls) => match timeout(time, tls.accept(tcp)).await {
-            Ok(Ok(shaken)) => Socket::encrypted(shaken, peer, time),
+            Ok(Ok(shaken)) => Socket::encrypted(shaken, peer, time, stopped),
             // The client has left, or was too slow, or speaks something else.
             Ok(Err(_)) | Err(_) => return,
         },

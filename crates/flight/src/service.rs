@@ -6,8 +6,8 @@ use crate::metadata::Question;
 use crate::prepared::ROWS_MAX;
 use crate::received::Received;
 use crate::rows::{Messages, begin, schema_bytes};
-use crate::shared::Shared;
-use crate::status::{internal, of_query, status, unsupported};
+use crate::shared::{Shared, SharedState};
+use crate::status::{internal, of_query, shutting_down, status, unsupported};
 use crate::ticket::{Bad, Purpose};
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
@@ -28,8 +28,9 @@ use arrow_flight::{
 use futures::StreamExt;
 use futures::stream::{BoxStream, iter};
 use prost::Message;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use tapedb_query::Description;
 use tapedb_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -45,6 +46,8 @@ const CANCEL: &str = "CancelFlightInfo";
 const CLOSE_SESSION: &str = "CloseSession";
 /// A client that sends nothing of its upload for so long is given up.
 const UPLOAD_TIME: Duration = Duration::from_secs(30);
+/// How often it is looked whether the server stops, while something is waited for.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Messages of an upload that wait to be stored.
 const UPLOAD_WAITING: usize = 1;
 
@@ -387,40 +390,25 @@ impl FlightSqlService for Service {
             let _permit = permit;
             ingest::store(&shared, &caller, target, || receiver.blocking_recv())
         });
-        let mut failed = None;
         loop {
-            let piece = match timeout(UPLOAD_TIME, arriving.next()).await {
+            let piece = match arrives(&self.0, arriving.next()).await {
                 Ok(Some(Ok(message))) => Piece::Message(message),
-                Ok(Some(Err(failure))) => {
-                    failed = Some(failure);
-                    break;
-                }
+                Ok(Some(Err(failure))) | Err(failure) => Piece::Failed(failure),
                 Ok(None) => {
                     // A call that the client has cancelled looks as if it had ended. What polls this looks for a cancel whenever this
                     // waits, and drops it then.
                     yield_now().await;
                     Piece::End
                 }
-                Err(_) => {
-                    failed = Some(status(
-                        Code::DeadlineExceeded,
-                        "the client sends nothing; the upload was given up",
-                    ));
-                    break;
-                }
             };
-            let is_end = matches!(piece, Piece::End);
+            let is_end = !matches!(piece, Piece::Message(_));
             // It fails when the thread has ended with an error.
             if sender.send(piece).await.is_err() || is_end {
                 break;
             }
         }
         drop(sender);
-        let stored = storing.await.map_err(internal)?;
-        match failed {
-            Some(failure) => Err(failure),
-            None => stored,
-        }
+        storing.await.map_err(internal)?
     }
 
     async fn do_put_prepared_statement_query(
@@ -434,9 +422,7 @@ impl FlightSqlService for Service {
         let mut arriving = request.into_inner();
         let (mut received, mut batches, mut rows) = (Received::new(ROWS_MAX), Vec::new(), 0);
         loop {
-            let late =
-                |_| status(Code::DeadlineExceeded, "the client sends nothing; the values were given up");
-            let Some(message) = timeout(UPLOAD_TIME, arriving.next()).await.map_err(late)? else { break };
+            let Some(message) = arrives(&self.0, arriving.next()).await? else { break };
             if let Some(batch) = received.rows(&message?)? {
                 rows += batch.num_rows();
                 batches.push(batch);
@@ -537,4 +523,20 @@ impl FlightSqlService for Service {
     }
 
     async fn register_sql_info(&self, _: i32, _: &SqlInfo) {}
+}
+
+/// What the client sends next. When it sends nothing, that is the end of the call; much earlier when the server stops.
+async fn arrives<T>(shared: &SharedState, next: impl Future<Output = T>) -> Result<T, Status> {
+    let (mut next, until) = (pin!(next), Instant::now() + UPLOAD_TIME);
+    loop {
+        if let Ok(arrived) = timeout(STOP_CHECK_INTERVAL, next.as_mut()).await {
+            return Ok(arrived);
+        }
+        if shared.is_stopping.load(Ordering::Acquire) {
+            return Err(shutting_down());
+        }
+        if Instant::now() >= until {
+            return Err(status(Code::DeadlineExceeded, "the client sends nothing; the upload was given up"));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::sync::Semaphore;
 
 /// Uploads at once: each may hold a few messages.
-const UPLOADS_MAX: usize = 8;
+pub(crate) const UPLOADS_MAX: usize = 8;
 
 /// What the calls share.
 pub(crate) struct SharedState {

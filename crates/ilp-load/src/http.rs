@@ -108,6 +108,30 @@ impl LineGateway {
     /// The answer to a request. It may sleep and write to the disk: not for a thread that others wait for.
     pub fn answer(&self, connection: &mut LineConnection, request: &HttpRequest<'_>) -> HttpResponse {
         let path = request.path.split('?').next().unwrap_or_default();
+        let address = request.address.map(|address| address.to_string());
+        // For traces; parameters may hold a password.
+        let span = tracing::info_span!(
+            target: "tapedb::trace",
+            "ilp",
+            "otel.kind" = "server",
+            "http.request.method" = request.method,
+            "url.path" = path,
+            "client.address" = address,
+            "http.request.body.size" = request.body.len(),
+            "http.response.status_code" = tracing::field::Empty,
+            traceparent = request.header("traceparent"),
+        );
+        let response = span.in_scope(|| self.answer_of(connection, request, path));
+        span.record("http.response.status_code", u64::from(response.status));
+        response
+    }
+
+    fn answer_of(
+        &self,
+        connection: &mut LineConnection,
+        request: &HttpRequest<'_>,
+        path: &str,
+    ) -> HttpResponse {
         let answered = match (request.method, path) {
             ("GET" | "HEAD", "/settings") => Ok(self.settings(request.method == "GET")),
             ("GET" | "HEAD" | "POST", "/ping") => Ok(pong()),

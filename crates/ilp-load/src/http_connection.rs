@@ -62,7 +62,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     open.socket.set_nodelay(true)?;
     open.socket.set_write_timeout(Some(HEAD_TIME_MAX))?;
-    let mut input = Input { socket: Socket::new(&open.socket, tls)?, bytes: Vec::new(), at: 0 };
+    let mut input = Input { socket: Socket::new(open, tls)?, bytes: Vec::new(), at: 0 };
     let mut connection = LineConnection::from(peer);
     while !open.stop.load(Ordering::SeqCst) {
         if input.is_empty() && !input.fill(Instant::now() + IDLE_MAX)? {

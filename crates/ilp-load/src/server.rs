@@ -7,10 +7,10 @@ use crate::http::LineGateway;
 use crate::http_connection;
 use crate::tcp_connection;
 use rustls::ServerConfig;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const CONNECTIONS_MAX: usize = 256;
 /// Pause when the system has no more files or memory for connections.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
+/// How long a client is waited for that has sent half a request, when the server stops.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// Time for connections to finish when the server is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -54,6 +56,10 @@ pub(crate) struct Open {
     is_http: bool,
     /// Set when the server stops.
     pub stop: Arc<AtomicBool>,
+    /// Its thread waits for bytes.
+    pub is_reading: AtomicBool,
+    /// How often bytes have arrived.
+    pub reads: AtomicU64,
 }
 
 impl LineServer {
@@ -62,12 +68,12 @@ impl LineServer {
     /// `tls`: every connection is encrypted.
     ///
     /// # Errors
-    /// An address that is in use.
+    /// An address that cannot be listened on, with the error.
     pub fn start(
         gateway: LineGateway,
         addresses: LineAddresses,
         tls: Option<Arc<ServerConfig>>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, (SocketAddr, io::Error)> {
         let gateway = Arc::new(gateway);
         // Clients over TCP never read: what they are sent, and close the connection without, resets it with the lines that are on the way.
         let tls = tls.map(|tls| {
@@ -79,10 +85,12 @@ impl LineServer {
         let mut server =
             Self { gateway, addresses: LineAddresses::default(), stop, open, acceptors: Mutex::default() };
         if let Some(address) = addresses.http {
-            server.addresses.http = Some(server.listen(address, true, tls.clone())?);
+            let listens = server.listen(address, true, tls.clone());
+            server.addresses.http = Some(listens.map_err(|error| (address, error))?);
         }
         if let Some(address) = addresses.tcp {
-            server.addresses.tcp = Some(server.listen(address, false, tls)?);
+            let listens = server.listen(address, false, tls);
+            server.addresses.tcp = Some(listens.map_err(|error| (address, error))?);
         }
         Ok(server)
     }
@@ -115,11 +123,23 @@ impl LineServer {
             let _ = acceptor.join();
         }
         let end = Instant::now() + grace;
+        // When each connection was seen to wait for the same bytes first.
+        let mut waiting: HashMap<*const Open, (u64, Instant)> = HashMap::new();
         loop {
             let left = {
                 let open = self.open.locked();
-                for connection in open.iter().filter(|open| !open.is_busy.load(Ordering::SeqCst)) {
-                    let _ = connection.socket.shutdown(Shutdown::Both);
+                for connection in open.iter() {
+                    let is_busy = connection.is_busy.load(Ordering::SeqCst);
+                    let reads = connection.reads.load(Ordering::SeqCst);
+                    let (seen, since) =
+                        waiting.entry(Arc::as_ptr(connection)).or_insert_with(|| (reads, Instant::now()));
+                    if *seen != reads || !connection.is_reading.load(Ordering::SeqCst) {
+                        (*seen, *since) = (reads, Instant::now());
+                    }
+                    // Half a request, of which nothing more arrives, is not waited for.
+                    if !is_busy || since.elapsed() > LAST_PATIENCE {
+                        let _ = connection.socket.shutdown(Shutdown::Both);
+                    }
                 }
                 open.len()
             };
@@ -188,7 +208,14 @@ fn serve(
     connections: &Arc<Connections>,
     stop: &Arc<AtomicBool>,
 ) {
-    let open = Arc::new(Open { socket, is_busy: AtomicBool::new(false), is_http, stop: stop.clone() });
+    let open = Arc::new(Open {
+        socket,
+        is_busy: AtomicBool::new(false),
+        is_http,
+        stop: stop.clone(),
+        is_reading: AtomicBool::new(false),
+        reads: AtomicU64::new(0),
+    });
     let Some(registration) = connections.register(&open) else {
         tracing::warn!(%peer, "too many connections of the line protocol; one was refused");
         return;

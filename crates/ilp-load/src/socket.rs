@@ -1,9 +1,10 @@
 //! A connection to a client, plain or encrypted, read within limits of time.
 
+use crate::server::Open;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Bytes that are encrypted at once.
@@ -11,20 +12,28 @@ const ENCRYPT_BYTES: usize = 64 << 10;
 
 /// A connection.
 pub(crate) struct Socket<'a> {
-    tcp: &'a TcpStream,
+    open: &'a Open,
     tls: Option<Box<ServerConnection>>,
 }
 
 impl<'a> Socket<'a> {
     /// A connection that was accepted; with `tls`, its client begins with a handshake.
-    pub fn new(tcp: &'a TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Self> {
+    pub fn new(open: &'a Open, tls: Option<&Arc<ServerConfig>>) -> io::Result<Self> {
         let tls = tls.map(|config| ServerConnection::new(config.clone())).transpose();
-        Ok(Self { tcp, tls: tls.map_err(io::Error::other)?.map(Box::new) })
+        Ok(Self { open, tls: tls.map_err(io::Error::other)?.map(Box::new) })
     }
 
     /// Reads what has arrived, or waits for it until `end`; 0: the client has left.
     pub fn read(&mut self, bytes: &mut [u8], end: Instant) -> io::Result<usize> {
-        let mut tcp = self.tcp;
+        self.open.is_reading.store(true, Ordering::SeqCst);
+        let read = self.wait(bytes, end);
+        self.open.is_reading.store(false, Ordering::SeqCst);
+        self.open.reads.fetch_add(1, Ordering::SeqCst);
+        read
+    }
+
+    fn wait(&mut self, bytes: &mut [u8], end: Instant) -> io::Result<usize> {
+        let mut tcp = &self.open.socket;
         let Some(tls) = &mut self.tls else {
             return loop {
                 tcp.set_read_timeout(Some(left(end)?))?;
@@ -60,7 +69,7 @@ impl<'a> Socket<'a> {
 
     /// Sends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut tcp = self.tcp;
+        let mut tcp = &self.open.socket;
         let Some(tls) = &mut self.tls else { return tcp.write_all(bytes) };
         for piece in bytes.chunks(ENCRYPT_BYTES) {
             tls.writer().write_all(piece)?;
@@ -73,7 +82,7 @@ impl<'a> Socket<'a> {
 
     /// Tells the client that nothing more is sent.
     pub fn end(&mut self) -> io::Result<()> {
-        let mut tcp = self.tcp;
+        let mut tcp = &self.open.socket;
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             while tls.wants_write() {

@@ -25,7 +25,7 @@ pub(crate) fn serve(
     gateway: &LineGateway,
     tls: Option<&Arc<ServerConfig>>,
 ) -> io::Result<()> {
-    let mut socket = Socket::new(&open.socket, tls)?;
+    let mut socket = Socket::new(open, tls)?;
     let address = peer.to_string();
     let Ok(client) = gateway.logins().login(Some(peer.ip()), Credentials::None) else {
         gateway.loader().audit("refused", "", &address, "", "line protocol over TCP");
@@ -75,6 +75,14 @@ pub(crate) fn serve(
 /// Stores lines up to the first that is wrong.
 fn store(gateway: &LineGateway, lines: &[u8], user: &User, address: &str) -> Result<(), WriteError> {
     let loader = gateway.loader();
+    let _span = tracing::info_span!(
+        target: "tapedb::trace",
+        "ilp.tcp",
+        "otel.kind" = "server",
+        "client.address" = address,
+        bytes = lines.len(),
+    )
+    .entered();
     let failed = match loader.write_of(lines, Precision::Nanoseconds, user, address) {
         Ok(_) => return Ok(()),
         Err(error) => error,

@@ -69,6 +69,7 @@ mod snapshot;
 mod spelling;
 mod table;
 mod time;
+mod traced;
 mod upstream;
 mod views;
 mod wanted;

@@ -4,6 +4,7 @@ use crate::error::{Error, Reason};
 use crate::live::LiveRows;
 use crate::next::Next;
 use crate::snapshot::Snapshot;
+use crate::traced::RowsSpan;
 use crate::upstream::UpstreamRows;
 use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -76,6 +77,7 @@ pub struct Rows {
     left: Option<(u64, u64)>,
     /// What it reads, if it runs here.
     snapshot: Option<Arc<Snapshot>>,
+    span: Option<RowsSpan>,
 }
 
 /// What a query does.
@@ -138,20 +140,25 @@ impl Rows {
         let left = rows_max.map(|rows| (rows, rows));
         let schema = stream.schema();
         let work = Some(Work::Here(Running::start(stream, &workers)));
-        Self { schema, work, workers, deadline, left, snapshot: Some(snapshot) }
+        Self { schema, work, workers, deadline, left, snapshot: Some(snapshot), span: None }
     }
 
     /// The rows of a query on a server, which keeps to the limits.
     pub(crate) fn of_upstream(schema: SchemaRef, rows: UpstreamRows, workers: Arc<Workers>) -> Self {
         let work = Some(Work::There(Box::new(rows)));
-        Self { schema, work, workers, deadline: None, left: None, snapshot: None }
+        Self { schema, work, workers, deadline: None, left: None, snapshot: None, span: None }
     }
 
     /// The rows of a live query.
     pub(crate) fn of_live(rows: LiveRows, workers: Arc<Workers>) -> Self {
         let schema = rows.schema();
         let work = Some(Work::Live(Box::new(rows)));
-        Self { schema, work, workers, deadline: None, left: None, snapshot: None }
+        Self { schema, work, workers, deadline: None, left: None, snapshot: None, span: None }
+    }
+
+    /// The same rows, with a span of traces until they end.
+    pub(crate) fn traced(self) -> Self {
+        Self { span: Some(RowsSpan::new()), ..self }
     }
 
     /// Names of the streams that it reads, if it runs here.
@@ -201,6 +208,10 @@ impl Rows {
         if !matches!(next, Ok(Next::Batch(_) | Next::Waiting)) {
             // It stops now, though this still exists.
             self.work = None;
+            self.span = None;
+        }
+        if let (Ok(Next::Batch(batch)), Some(span)) = (&next, &mut self.span) {
+            span.add(batch.num_rows());
         }
         next
     }

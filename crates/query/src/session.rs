@@ -23,6 +23,7 @@ use crate::room::{WORKER_STACK_BYTES, with_room};
 use crate::rows::{Rows, Workers, too_long};
 use crate::sample;
 use crate::snapshot::{MayRead, Snapshot};
+use crate::traced::stage;
 use crate::upstream::UpstreamRows;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -202,8 +203,9 @@ impl Sql {
             let live = LiveRows::begin(self, run)?;
             return Ok(Rows::of_live(live, self.inner.workers.clone()));
         }
-        let planned = self.plan(&run, &Slice::From(None))?;
-        self.execute(&run, planned)
+        let planned = stage(true, || self.plan(&run, &Slice::From(None)))?;
+        let rows = stage(false, || self.execute(&run, planned))?;
+        Ok(rows.traced())
     }
 
     /// Plans a query on a part of its streams.

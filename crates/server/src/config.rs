@@ -4,7 +4,6 @@
 //! single machine: loopback only, no users, generous limits.
 
 use crate::line_protocol::LineProtocol;
-use crate::tls;
 use rustls::ServerConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
@@ -53,6 +52,10 @@ pub struct Config {
     /// Whether `tapedb server` encrypts [`http`](Self::http) with [`tls`](Self::tls). A [`Server`](crate::Server) alone does not support
     /// this, and refuses it.
     pub http_tls: bool,
+    /// URL of an OpenTelemetry collector that receives traces: `http://collector:4318`. `tapedb server` implements it; a
+    /// [`Server`](crate::Server) alone does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<String>,
     /// Address for clients of PostgreSQL: `host:port` or `off`. `tapedb server` implements it; a [`Server`](crate::Server) alone does not,
     /// and refuses it.
     pub postgres: Endpoint,
@@ -191,6 +194,7 @@ impl Default for Config {
             http: Endpoint::loopback(HTTP_PORT),
             http_hosts: Vec::new(),
             http_tls: false,
+            otlp: None,
             postgres: Endpoint::OFF,
             flight: Endpoint::OFF,
             users: None,
@@ -325,7 +329,7 @@ impl Config {
     /// # Errors
     /// Files that cannot be read, are not PEM, or do not belong together.
     pub fn tls_config(&self) -> Result<Option<Arc<ServerConfig>>, ConfigError> {
-        self.tls.as_ref().map(tls::server_config).transpose()
+        self.tls.as_ref().map(Tls::server_config).transpose()
     }
 
     /// How long a connection's thread polls after activity before it sleeps.

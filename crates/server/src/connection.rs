@@ -42,7 +42,7 @@ const HELLO_BYTES_MAX: usize = 64 << 10;
 const REFUSAL_DELAY: Duration = Duration::from_millis(250);
 /// Characters of the client's program name that are stored.
 const PROGRAM_LETTERS_MAX: usize = 80;
-/// How long the last message has to be sent.
+/// How long the last message has to be sent, and how long a client that takes nothing is waited for.
 const GOODBYE_MS: u64 = 1000;
 
 /// A connection's thread.
@@ -560,14 +560,22 @@ impl Connection {
         matches!(&self.phase, Phase::Authenticated { session, .. } if session.is_busy())
     }
 
+    /// Sends what waits, until the deadline. A client that takes nothing for a while is not waited for: it may be gone, or have never
+    /// begun its handshake.
     fn drain(&mut self, deadline: Instant) {
         let mut events = Events::with_capacity(4);
+        let patience = Duration::from_millis(GOODBYE_MS);
+        let mut until = Instant::now() + patience;
         while self.handle.send_buffer.waiting() > 0 && !self.handle.send_buffer.is_broken() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.min(until).saturating_duration_since(Instant::now());
             if left.is_zero() || self.poll(&mut events, Some(left), false).is_err() {
                 return;
             }
+            let written = self.handle.send_buffer.written();
             self.handle.send_buffer.flush();
+            if self.handle.send_buffer.written() > written {
+                until = Instant::now() + patience;
+            }
         }
     }
 }

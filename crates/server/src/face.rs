@@ -2,11 +2,12 @@
 
 use crate::config::Config;
 use crate::http::Pages;
+use crate::reload::Reload;
 use crate::state::ServerState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tapedb_access::{AccessLimits, AuditEntry, Authenticator, ConfigError, Quotas, User, Users};
+use tapedb_access::{AccessLimits, AuditEntry, Authenticator, ConfigError, EditError, Quotas, User, Users};
 use tapedb_engine::{Database, QueryEngine};
 
 /// A server, for other protocols of the same process, such as HTTP. Cheap to clone. The database stays open as long as a handle exists.
@@ -162,9 +163,14 @@ impl ServerHandle {
     pub fn edit_users(
         &self,
         change: impl FnOnce(&mut Users) -> Result<(), ConfigError>,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<(), EditError> {
         self.state.logins.edit(change)?;
         self.state.wake_all();
         Ok(())
+    }
+
+    /// Reads the users file and the certificate again, as [`Server::reload`](crate::Server::reload) does.
+    pub fn reload(&self) -> Reload {
+        self.state.reload()
     }
 }

@@ -92,6 +92,14 @@ impl Queries {
         });
         let (ours, ended) = (running.clone(), self.ended.clone());
         let work = move || {
+            // For traces.
+            let _span = tracing::info_span!(
+                target: "tapedb::trace",
+                "tape.query",
+                "otel.kind" = "server",
+                "client.address" = %ours.handle.peer,
+            )
+            .entered();
             ours.run(&*engine, query, permit, &ended);
         };
         let thread = thread::Builder::new()

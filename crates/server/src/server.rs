@@ -6,12 +6,15 @@ use crate::connection::{Connection, SOCKET, WAKER, refusal_frame};
 use crate::face::ServerHandle;
 use crate::handshakes::HandshakePermit;
 use crate::http::Http;
+use crate::listen_error::ListenError;
 use crate::log_limit::FailureKind;
 use crate::producers::ProducerIds;
+use crate::reload::Reload;
 use crate::rewrites::IDLE_MAX;
 use crate::send_buffer::SendBuffer;
 use crate::socket::{LocalSocket, Peer, Socket};
 use crate::state::ServerState;
+use crate::tls::Encryption;
 use mio::net::TcpListener;
 #[cfg(unix)]
 use mio::net::UnixListener;
@@ -96,6 +99,10 @@ const FLIGHT_NOT_SUPPORTED: &str = "`flight` is implemented by `tapedb server`; 
                                     and start a `tapedb_flight::Flight` beside the server";
 
 /// Like the copies.
+const OTLP_NOT_SUPPORTED: &str = "`otlp` is implemented by `tapedb server`; a server alone does not support it: remove the setting, and \
+                                  subscribe to the spans of `tracing` whose target is `tapedb::trace`";
+
+/// Like the copies.
 const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
                                        the setting, and hold a `tapedb_shm::Awake` beside the server";
 
@@ -123,6 +130,8 @@ pub enum ServerError {
     Config(ConfigError),
     /// The database cannot be opened.
     Database(Error),
+    /// An address cannot be listened on.
+    Listen(ListenError),
     /// The operating system refused something.
     System {
         /// The operation, and its object.
@@ -137,6 +146,7 @@ impl fmt::Display for ServerError {
         match self {
             Self::Config(error) => write!(f, "{error}"),
             Self::Database(error) => write!(f, "{error}"),
+            Self::Listen(error) => write!(f, "{error}"),
             Self::System { what, source } => write!(f, "cannot {what}: {source}"),
         }
     }
@@ -147,6 +157,7 @@ impl std::error::Error for ServerError {
         match self {
             Self::Config(error) => Some(error),
             Self::Database(error) => Some(error),
+            Self::Listen(error) => Some(error),
             Self::System { source, .. } => Some(source),
         }
     }
@@ -199,13 +210,16 @@ impl Server {
         if config.flight != Endpoint::OFF {
             return Err(ConfigError(FLIGHT_NOT_SUPPORTED.into()).into());
         }
+        if config.otlp.is_some() {
+            return Err(ConfigError(OTLP_NOT_SUPPORTED.into()).into());
+        }
         if config.keep_awake {
             return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());
         }
         if config.http_tls {
             return Err(ConfigError(HTTP_TLS_NOT_SUPPORTED.into()).into());
         }
-        let encryption = config.tls_config()?;
+        let encryption = config.tls.as_ref().map(Encryption::read).transpose()?;
         let logins = Arc::new(Logins::new(config.users.clone(), &config.limits.access())?);
         let audit = AuditLog::open(config.audit_log.as_deref(), &config.limits.access())
             .map_err(system(format!("open the audit log {}", path_of(config.audit_log.as_deref()))))?;
@@ -213,10 +227,11 @@ impl Server {
         let epoch = u64::from_le_bytes(random().map_err(ConfigError)?);
         let producers = ProducerIds::of(&db).map_err(ConfigError)?;
         let is_encrypted = encryption.is_some();
-        let (acceptor, stop) = Acceptor::new(&config, encryption)?;
+        let (acceptor, stop) = Acceptor::new(&config, encryption.as_ref().map(Encryption::config))?;
         let addresses = acceptor.addresses(is_encrypted);
         db.announce(addresses.url().as_deref());
-        let state = Arc::new(ServerState::new(config, db, Arc::new(audit), logins, epoch, producers));
+        let state =
+            Arc::new(ServerState::new(config, db, Arc::new(audit), logins, encryption, epoch, producers));
         let stop = Arc::new(stop);
         let accept = {
             let state = state.clone();
@@ -246,6 +261,17 @@ impl Server {
         self.state.logins.reload()?;
         self.state.wake_all();
         Ok(())
+    }
+
+    /// Reads the users file and the certificate again. Handshakes from now on use the new certificate, in every protocol that has its
+    /// settings from [`encryption`](Self::encryption); open connections stay. Files that cannot be used change nothing.
+    pub fn reload(&self) -> Reload {
+        self.state.reload()
+    }
+
+    /// The settings of TLS, for other protocols of this process; they follow [reloads](Self::reload). `None`: it has no certificate.
+    pub fn encryption(&self) -> Option<Arc<ServerConfig>> {
+        self.state.encryption.as_ref().map(Encryption::config)
     }
 
     /// Gives clients queries on the database, with their rights and limits. The first call counts.
@@ -335,18 +361,21 @@ impl Acceptor {
     fn new(config: &Config, encryption: Option<Arc<ServerConfig>>) -> Result<(Self, Waker), ServerError> {
         let poll = Poll::new().map_err(system("wait for connections"))?;
         let stop = Waker::new(poll.registry(), STOP).map_err(system("wait for connections"))?;
-        let listen = |address: Option<SocketAddr>, token| {
+        let listen = |setting, address: Option<SocketAddr>, token| {
             let listener = |address| {
                 let mut listener = TcpListener::bind(address)?;
                 poll.registry().register(&mut listener, token, Interest::READABLE)?;
                 Ok(listener)
             };
             address
-                .map(|address| listener(address).map_err(system(format!("listen on {address}"))))
+                .map(|address| {
+                    let refused = |error| ServerError::Listen(ListenError::new(setting, address, error));
+                    listener(address).map_err(refused)
+                })
                 .transpose()
         };
-        let tcp = listen(config.listen.address(), TCP)?;
-        let http = listen(config.http.address(), HTTP)?;
+        let tcp = listen("listen", config.listen.address(), TCP)?;
+        let http = listen("http", config.http.address(), HTTP)?;
         #[cfg(unix)]
         let unix = config.unix_socket.as_deref().map(|path| listen_unix(path, &poll)).transpose()?;
         #[cfg(not(unix))]

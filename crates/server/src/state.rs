@@ -12,6 +12,7 @@ use crate::producers::ProducerIds;
 use crate::rewrites::RewriteNumbers;
 use crate::send_buffer::SendBuffer;
 use crate::socket::Peer;
+use crate::tls::Encryption;
 use crate::traffic::TrafficCounters;
 use mio::Waker;
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub(crate) struct ServerState {
     pub traffic: Arc<TrafficCounters>,
     pub audit: Arc<AuditLog>,
     pub logins: Arc<Logins>,
+    /// The certificate, if TCP is encrypted.
+    pub encryption: Option<Encryption>,
     pub quotas: Arc<Quotas>,
     /// Limits of users.
     pub access: AccessLimits,
@@ -92,6 +95,7 @@ impl ServerState {
         db: Database,
         audit: Arc<AuditLog>,
         logins: Arc<Logins>,
+        encryption: Option<Encryption>,
         epoch: u64,
         producers: ProducerIds,
     ) -> Self {
@@ -104,6 +108,7 @@ impl ServerState {
             traffic: Arc::default(),
             audit,
             logins,
+            encryption,
             quotas: Arc::default(),
             epoch,
             fanouts: Fanouts::default(),

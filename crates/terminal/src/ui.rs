@@ -41,9 +41,9 @@ pub struct Ui {
 
 impl Ui {
     /// Prepares for one command. The first Ctrl-C (or SIGTERM) asks the command to stop, the second ends the process at once.
-    pub fn new(json: bool) -> Result<Self, Failure> {
+    pub fn new(json: bool, signals: Signals) -> Self {
         JSON.store(json, Ordering::Relaxed);
-        Ok(Self { json, is_terminal: io::stderr().is_terminal(), signals: Signals::listen()?, apart: None })
+        Self { json, is_terminal: io::stderr().is_terminal(), signals, apart: None }
     }
 
     /// Prepares for a command that a part of this process runs: it prints there, and is interrupted from there.

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use tapedb_access::{User, redacted};
+use tapedb_access::{EditError, User, redacted};
 use tapedb_engine::{ConnectionError, Error, NotFound, QueryFailure};
 use tapedb_market_streams::BookError;
 
@@ -93,6 +93,21 @@ impl Failure {
             Error::Connection(ConnectionError::Refused { .. }) => Self::too_many(text),
             _ => Self::internal(text),
         }
+    }
+
+    /// Users that were not changed: the request is wrong, or the server cannot write its file.
+    pub fn of_edit(error: EditError) -> Self {
+        let text = error.to_string();
+        match error {
+            EditError::Refused(_) => Self::invalid(text),
+            EditError::Storage { is_full: true, .. } => Self::full(text),
+            EditError::Storage { is_full: false, .. } => Self::internal(text),
+        }
+    }
+
+    /// The disk has no space.
+    pub fn full(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "full", text)
     }
 
     /// An error of books.

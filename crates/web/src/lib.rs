@@ -16,6 +16,7 @@ mod market;
 mod options;
 mod pages;
 mod params;
+mod patience;
 mod rows;
 mod running;
 mod session;

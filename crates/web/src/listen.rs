@@ -6,6 +6,7 @@
 
 use crate::api;
 use crate::caller::Ends;
+use crate::patience::{Arriving, LAST_PATIENCE};
 use crate::state::{Shared, closed};
 use crate::timed::Timed;
 use axum::Router;
@@ -26,10 +27,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 /// Pause when the system has no more files or memory for connections.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
@@ -124,20 +127,25 @@ pub(crate) async fn serve(listener: TcpListener, state: Shared) {
 
 /// Serves a connection, encrypted where that is configured.
 async fn connection(socket: TcpStream, ends: Ends, router: Router, state: Shared, registered: Registered) {
-    let limits = &state.options.limits;
     match &state.options.tls {
-        None => requests(Timed::new(socket, limits.write_time), ends, router, &state, &registered).await,
+        None => requests(timed(socket, &state), ends, router, &state, &registered).await,
         Some(tls) => {
             let shaking = TlsAcceptor::from(tls.clone()).accept(socket);
+            let mut closing = state.closing.clone();
             let shaken = tokio::select! {
-                shaken = timeout(limits.head_time, shaking) => shaken,
+                shaken = timeout(state.options.limits.head_time, shaking) => shaken,
                 () = registered.open.close.notified() => return,
+                () = closed(&mut closing) => return,
             };
             if let Ok(Ok(socket)) = shaken {
-                requests(Timed::new(socket, limits.write_time), ends, router, &state, &registered).await;
+                requests(timed(socket, &state), ends, router, &state, &registered).await;
             }
         }
     }
+}
+
+fn timed<S>(socket: S, state: &Shared) -> Timed<S> {
+    Timed::new(socket, state.options.limits.write_time, state.closing.clone())
 }
 
 async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
@@ -148,13 +156,22 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     registered: &Registered,
 ) {
     let open = registered.open.clone();
+    let is_closing = state.closing.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
+        let mut request = request.map(|body| Body::new(Arriving::new(body, is_closing.clone())));
         request.extensions_mut().insert(ConnectInfo(ends));
         let (router, guard) = (router.clone(), AtWork::begin(&open));
+        let span = span_of(&request, ends);
         async move {
-            let response = router.oneshot(request).await;
-            response.map(|response| response.map(|body| Guarded { body, _at_work: guard }))
+            let response = router.oneshot(request).instrument(span.clone()).await;
+            if let Ok(response) = &response {
+                let status = response.status();
+                span.record("http.response.status_code", u64::from(status.as_u16()));
+                if status.is_server_error() {
+                    span.record("otel.status_code", "ERROR");
+                }
+            }
+            response.map(|response| response.map(|body| Guarded { body, _at_work: guard, _span: span }))
         }
     });
     let mut builder = http1::Builder::new();
@@ -166,15 +183,44 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let mut closing = state.closing.clone();
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(socket), service).with_upgrades());
     let mut is_closing = false;
+    let mut silent = std::pin::pin!(silent(&registered.open, state.closing.clone()));
     loop {
         tokio::select! {
             // The client has left, or was too slow: an error cannot be reported.
             _ = serving.as_mut() => return,
             () = registered.open.close.notified() => return,
+            () = silent.as_mut() => return,
             () = closed(&mut closing), if !is_closing => {
                 is_closing = true;
                 serving.as_mut().graceful_shutdown();
             }
+        }
+    }
+}
+
+/// The span of a request for traces. Parameters of the address are not in it: they may hold what is secret.
+fn span_of(request: &Request<Body>, ends: Ends) -> Span {
+    let parent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    tracing::info_span!(
+        target: "tapedb::trace",
+        "http",
+        "otel.kind" = "server",
+        "otel.status_code" = Empty,
+        "http.request.method" = request.method().as_str(),
+        "url.path" = request.uri().path(),
+        "client.address" = %ends.client.ip(),
+        "http.response.status_code" = Empty,
+        traceparent = parent,
+    )
+}
+
+/// Waits until the server shuts down and no request is being answered for a while: half of one may have arrived, and no more of it.
+async fn silent(open: &Open, mut closing: watch::Receiver<bool>) {
+    closed(&mut closing).await;
+    loop {
+        sleep(LAST_PATIENCE).await;
+        if open.requests.load(Ordering::Acquire) == 0 {
+            return;
         }
     }
 }
@@ -199,6 +245,7 @@ impl Drop for AtWork {
 struct Guarded {
     body: Body,
     _at_work: AtWork,
+    _span: Span,
 }
 
 impl HttpBody for Guarded {

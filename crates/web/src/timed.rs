@@ -1,24 +1,26 @@
 //! A socket whose peer must take bytes in time.
 
+use crate::patience::{Wait, wait};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::watch;
 
 /// Fails writes that make no progress for a time.
 pub(crate) struct Timed<S> {
     socket: S,
     time: Duration,
+    closing: watch::Receiver<bool>,
     /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    waiting: Option<Wait>,
 }
 
 impl<S> Timed<S> {
-    /// A socket whose writes may wait for `time`.
-    pub fn new(socket: S, time: Duration) -> Self {
-        Self { socket, time, waiting: None }
+    /// A socket whose writes may wait for `time`, and not much longer when the server shuts down.
+    pub fn new(socket: S, time: Duration, closing: watch::Receiver<bool>) -> Self {
+        Self { socket, time, closing, waiting: None }
     }
 
     fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -26,8 +28,8 @@ impl<S> Timed<S> {
             self.waiting = None;
             return written;
         }
-        let time = self.time;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(time)));
+        let (time, closing) = (self.time, &self.closing);
+        let waiting = self.waiting.get_or_insert_with(|| wait(Some(time), closing.clone()));
         match waiting.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -85,8 +87,23 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (ours, _theirs) = tokio::io::duplex(10);
-            let mut timed = Timed::new(ours, Duration::from_millis(20));
+            let (_sender, closing) = watch::channel(false);
+            let mut timed = Timed::new(ours, Duration::from_millis(20), closing);
             timed.write_all(&[0; 10]).await.unwrap();
+            let error = timed.write_all(&[0; 10]).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_server_that_shuts_down_does_not_wait_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (ours, _theirs) = tokio::io::duplex(10);
+            let (sender, closing) = watch::channel(false);
+            let mut timed = Timed::new(ours, Duration::from_secs(3600), closing);
+            timed.write_all(&[0; 10]).await.unwrap();
+            sender.send_replace(true);
             let error = timed.write_all(&[0; 10]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });

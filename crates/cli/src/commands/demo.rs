@@ -487,6 +487,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tapedb_terminal::signals::Signals;
 
     #[test]
     fn a_reader_that_fails_or_panics_is_not_waited_for() {
@@ -519,7 +520,8 @@ mod tests {
                     .join()
                     .ok();
             }
-            write_live(&stream, &mut writer, &args, &progress, &Ui::new(true).unwrap()).unwrap();
+            write_live(&stream, &mut writer, &args, &progress, &Ui::new(true, Signals::listen().unwrap()))
+                .unwrap();
         });
         // At any rate the writer checks for the end after each burst.
         assert_eq!(stream.stats().unwrap().messages % LIVE_BURST_MAX, 0);

@@ -225,6 +225,7 @@ mod tests {
     use tapedb_engine::{Database, StreamOptions};
     use tapedb_market::Package;
     use tapedb_market::feed::{Feed, FeedConfig};
+    use tapedb_terminal::signals::Signals;
 
     /// Messages of one feed, every third one in the second stream.
     const MESSAGES: usize = 30_000;
@@ -246,7 +247,7 @@ mod tests {
         for loader in loaders {
             loader.close().unwrap();
         }
-        let ui = Ui::new(false).unwrap();
+        let ui = Ui::new(false, Signals::listen().unwrap());
         // Limits inside a chunk, at the end of one, beyond the last message.
         for (format, limit, threads) in [
             (Format::Json, u64::MAX, 3),

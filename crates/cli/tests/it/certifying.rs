@@ -96,3 +96,53 @@ fn clients_accept_a_certificate_of_openssl_that_they_name() {
     let (_served, ready) = start(&place, &other, &other_key);
     assert!(streams(&ready, "localhost", &named).code != 0);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_replaced_while_the_server_runs() {
+    let place = Place::new();
+    for name in ["tls", "other"] {
+        Run::plain(&format!("cert {}", place.path(name).display())).good();
+    }
+    let [ca, certificate, key] =
+        ["ca.pem", "server.pem", "server.key"].map(|name| place.path("tls").join(name));
+    let other = place.path("other");
+    let (served, ready) = Served::start(
+        &place.path("."),
+        &[
+            "--tls-certificate",
+            certificate.to_str().unwrap(),
+            "--tls-key",
+            key.to_str().unwrap(),
+            "--http-tls",
+        ],
+    );
+    let http = format!("https://localhost:{}", ready["http"].as_str().unwrap().rsplit(':').next().unwrap());
+    let ask = |command: &str, ca: &Path| {
+        let mut asked = Run::command(&format!("server {command}"));
+        Run::of(asked.arg(&http).env("TAPEDB_CA", ca).output().expect("the command runs"))
+    };
+    assert!(ask("status --interval 0s", &ca).good().contains(", ok, up "));
+    assert!(ask("status", &other.join("ca.pem")).bad(1).contains("in TAPEDB_CA"));
+    let plain = Run::plain(&format!("server status {}", http.replace("https", "http"))).bad(1);
+    assert!(plain.contains("answered") || plain.contains("cannot be reached"), "{plain}");
+
+    // Certificate and key of different pairs, and half a file: the server goes on with what it has.
+    std::fs::copy(other.join("server.pem"), &certificate).unwrap();
+    assert!(ask("reload", &ca).bad(1).contains("certificate: unchanged"));
+    std::fs::write(&certificate, "-----BEGIN CERTIFICATE-----\n").unwrap();
+    assert!(ask("reload", &ca).bad(1).contains("certificate: unchanged"));
+    streams(&ready, "localhost", &ca).good();
+    assert!(ask("status --interval 0s", &ca).good().contains(", ok, up "));
+
+    // Both of the other pair, on every encrypted port.
+    for (from, to) in [("server.pem", &certificate), ("server.key", &key)] {
+        std::fs::copy(other.join(from), to).unwrap();
+    }
+    assert_eq!(ask("reload", &ca).good(), "certificate: reloaded\n");
+    assert!(streams(&ready, "localhost", &ca).code != 0);
+    streams(&ready, "localhost", &other.join("ca.pem")).good();
+    assert!(ask("status --interval 0s", &other.join("ca.pem")).good().contains(", ok, up "));
+    let (code, log) = served.end("-TERM");
+    assert!(code == 0 && log.contains("certificate: reloaded"), "{code}: {log}");
+}

@@ -31,3 +31,5 @@ mod ticking;
 mod ticking_kdb;
 mod tiering;
 mod topics;
+#[cfg(feature = "web")]
+mod traces;

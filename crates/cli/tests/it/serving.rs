@@ -43,7 +43,7 @@ impl Served {
 
     /// Sends a signal, and waits for the end: its exit code and its log.
     #[cfg(unix)]
-    fn end(mut self, signal: &str) -> (i32, String) {
+    pub fn end(mut self, signal: &str) -> (i32, String) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
         let mut log = String::new();
@@ -405,4 +405,108 @@ fn a_status_is_shown_over_http_and_with_a_login() {
     assert!(as_ann("server status http://127.0.0.1:1").bad(1).contains("cannot be reached"));
     let wrong = format!("server status http://{}", ready["tcp"].as_str().unwrap());
     assert!(as_ann(&wrong).bad(1).contains("health and metrics"));
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let mut command = Run::command("server --print-config");
+    for name in
+        ["USERS", "LISTEN", "CREATE", "TLS_CERTIFICATE", "CONNECTIONS_MAX", "COPY_TOPIC", "HTTP_HOSTS", "LOG"]
+    {
+        command.env(format!("TAPEDB_SERVER_{name}"), "");
+    }
+    let empty = Run::of(command.output().unwrap()).good();
+    assert_eq!(empty, Run::plain("server --print-config").good());
+    let mut command = Run::command("server --print-config");
+    let wrong = Run::of(command.env("TAPEDB_SERVER_CONNECTIONS_MAX", "x").output().unwrap());
+    assert!(wrong.code == 2 && wrong.err.contains("--connections-max"), "{}", wrong.err);
+}
+
+#[test]
+fn a_port_in_use_is_named_with_its_setting() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for (option, setting) in [
+        ("listen", "listen"),
+        ("http", "http"),
+        ("ilp", "ilp.http"),
+        ("ilp-tcp", "ilp.tcp"),
+        #[cfg(feature = "gateway")]
+        ("postgres", "postgres"),
+        #[cfg(feature = "flight")]
+        ("flight", "flight"),
+    ] {
+        let others =
+            [("listen", "127.0.0.1:0"), ("http", "off")].iter().filter(|(other, _)| *other != option);
+        let others: String = others.map(|(other, value)| format!(" --{other} {value}")).collect();
+        let db = place.path("db");
+        let error =
+            Run::plain(&format!("server --create --db {}{others} --{option} {address}", db.display())).bad(1);
+        for part in [
+            &format!("listen on {address} (`{setting}`)"),
+            "another program uses the port",
+            &format!("(--{option})"),
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn silent_clients_do_not_hold_up_the_end() {
+    let place = Place::new();
+    Run::plain(&format!("cert {}", place.path("tls").display())).good();
+    let [certificate, key] = ["server.pem", "server.key"].map(|name| place.path("tls").join(name));
+    // A client that is waited for would be waited for so long.
+    let mut options =
+        vec!["--shutdown-grace-seconds", "3600", "--ilp", "127.0.0.1:0", "--ilp-tcp", "127.0.0.1:0"];
+    options.extend(["--tls-certificate", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
+    let mut names = vec!["tcp", "http", "ilp", "ilp_tcp"];
+    if cfg!(feature = "gateway") {
+        options.extend(["--postgres", "127.0.0.1:0"]);
+        names.push("postgres");
+    }
+    if cfg!(feature = "flight") {
+        options.extend(["--flight", "127.0.0.1:0"]);
+        names.push("flight");
+    }
+    let (served, ready) = Served::start(&place.path("."), &options);
+    let mut silent = Vec::new();
+    for name in &names {
+        for begin in [
+            "",
+            "POST /write HTTP/1.1\r\nContent-Length: 10\r\n",
+            "POST /write HTTP/1.1\r\nContent-Length: 10\r\n\r\na",
+        ] {
+            let mut socket = TcpStream::connect(ready[*name].as_str().expect(name)).expect("it listens");
+            // What is no beginning for a protocol may have ended the connection.
+            let _ = socket.write_all(begin.as_bytes());
+            silent.push(socket);
+        }
+    }
+    let (code, log) = served.end("-TERM");
+    assert_eq!(code, 0, "{log}");
+    assert!(log.contains("shut down"), "{log}");
+    drop(silent);
+}
+
+/// The first process of a container ignores signals that it has no handler for.
+#[cfg(unix)]
+#[test]
+fn a_signal_right_after_the_start_ends_the_server() {
+    let place = Place::new();
+    for _ in 0..3 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+        command
+            .args(["server", "--create", "--listen", "127.0.0.1:0", "--http", "off", "--db"])
+            .arg(place.path("db"));
+        let mut child =
+            command.stdin(no_input()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Whether it comes before the handlers or after them, the server ends.
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait().unwrap();
+        assert!(ended.code().is_none_or(|code| [0, 130, 143].contains(&code)), "{ended:?}");
+    }
 }

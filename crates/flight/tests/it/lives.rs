@@ -1,9 +1,15 @@
 //! Queries that end before their rows do: cancelled, left, too many, shut down.
 
 use crate::fixture::{Client, ROWS, Served, ticket, until};
-use arrow_flight::{Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightInfo};
+use arrow_flight::sql::{CommandStatementIngest, ProstMessageExt, TableDefinitionOptions};
+use arrow_flight::{
+    Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightData, FlightDescriptor,
+    FlightInfo,
+};
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 use tapedb_query::arrow::array::RecordBatch;
 
@@ -94,4 +100,38 @@ fn a_server_that_stops_states_it() {
     let error = served.runtime.block_on(reading).unwrap().unwrap_err();
     assert!(error.to_string().contains("shutting down"), "{error}");
     assert!(served.query(&mut client, "SELECT 1").is_err());
+}
+
+#[test]
+fn a_server_that_stops_does_not_wait_for_silent_clients() {
+    let mut served = Served::with_users();
+    let _silent = TcpStream::connect(served.address).unwrap();
+    let mut half = TcpStream::connect(served.address).unwrap();
+    half.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    let client = served.login("ann", "secret");
+    // An upload that breaks off without an end.
+    let mut sending = served.login("ann", "secret");
+    let uploading = served.runtime.spawn(async move {
+        let command = CommandStatementIngest {
+            table_definition_options: Some(TableDefinitionOptions::default()),
+            table: "ticks".into(),
+            ..CommandStatementIngest::default()
+        };
+        let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
+        let first = FlightData { flight_descriptor: Some(descriptor), ..FlightData::default() };
+        let mut request =
+            tonic::Request::new(futures::stream::iter([first]).chain(futures::stream::pending()));
+        let token = format!("Bearer {}", sending.token().unwrap());
+        request.metadata_mut().insert("authorization", token.parse().unwrap());
+        let answer = sending.inner_mut().do_put(request).await;
+        match answer {
+            Ok(answer) => answer.into_inner().try_collect::<Vec<_>>().await.err(),
+            Err(refused) => Some(refused),
+        }
+    });
+    until("all are there", || served.flight().connections() == 4);
+    // A client that is waited for would be waited for so long.
+    assert_eq!(served.flight.take().unwrap().shutdown(Duration::from_secs(3600)), 0);
+    assert!(served.runtime.block_on(uploading).unwrap().is_some(), "the upload has failed");
+    drop((client, half));
 }

@@ -260,6 +260,7 @@ impl Session {
             output::message(&mut self.out, b'I', &[]);
         }
         for text in statements {
+            let _span = self.span("query");
             let kind = statement::kind(text);
             match self.begin(&kind, text, &[])? {
                 Begun::Rows(mut source, tag, rows_max) => {
@@ -502,7 +503,20 @@ impl Session {
         self.describe_columns(columns.as_deref(), &results)
     }
 
+    /// A span for traces, until it is dropped. The text of the statement is not in it, since it may hold what is secret.
+    fn span(&self, operation: &str) -> tracing::span::EnteredSpan {
+        tracing::info_span!(
+            target: "tapedb::trace",
+            "postgres",
+            "otel.kind" = "server",
+            "db.operation.name" = operation,
+            "client.address" = %self.socket.address(),
+        )
+        .entered()
+    }
+
     fn execute(&mut self, name: &str, rows: usize) -> Result<(), Failure> {
+        let _span = self.span("execute");
         let missing = || Failure::new("34000", format!("there is no portal {name:?}"));
         let mut portal = self.portals.remove(name).ok_or_else(missing)?;
         let mut rows_max = Some(rows).filter(|rows| *rows > 0);

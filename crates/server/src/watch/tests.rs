@@ -46,7 +46,7 @@ impl Watched {
         let audit = Arc::new(AuditLog::open(None, &access).unwrap());
         let logins = Arc::new(Logins::new(None, &access).unwrap());
         let producers = ProducerIds::of(&db).unwrap();
-        let server = Arc::new(ServerState::new(config, db.clone(), audit, logins, 1, producers));
+        let server = Arc::new(ServerState::new(config, db.clone(), audit, logins, None, 1, producers));
         let poll = Poll::new().unwrap();
         let (here, client) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();

@@ -59,6 +59,7 @@ fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRouter<Shared>)
         ("/api/topics", &["get"], get(operations::topics)),
         ("/api/users", &["get"], get(users::list)),
         ("/api/users/{name}", &["put", "delete"], axum::routing::put(users::put).delete(users::delete)),
+        ("/api/reload", &["post"], post(operations::reload)),
         ("/api/plants", &["get"], get(plants::list)),
         ("/api/plants/{name}/end-day", &["post"], post(plants::end_day)),
         (

@@ -36,6 +36,21 @@ pub(crate) async fn connections(State(state): State<Shared>, caller: Caller) -> 
     listed.await.map(Json)
 }
 
+/// Reads the users file and the certificate again.
+pub(crate) async fn reload(State(state): State<Shared>, caller: Caller) -> Result<Json<Value>, Failure> {
+    caller.check_admin()?;
+    let shared = state.clone();
+    let reloaded = state.workers.run(move || {
+        let done = shared.server.reload();
+        caller.audit("reload", "", &done.to_string());
+        match done.is_ok() {
+            true => Ok(json!({ "done": done.to_string() })),
+            false => Err(Failure::internal(done.to_string())),
+        }
+    });
+    reloaded.await.map(Json)
+}
+
 /// When something was so many seconds ago.
 fn since(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -25,6 +25,7 @@ use tapedb_engine::{Query, QueryEngine, QueryStep, QueryUser};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
+use tracing::Span;
 
 /// How long a query's thread waits before it checks whether the query is still wanted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -124,7 +125,8 @@ fn begin(state: &Shared, caller: Caller, asked: QueryRequest) -> Result<(String,
         _permits: (permit, connection),
     };
     // Without a task that waits for it: it ends when the receiver is dropped.
-    drop(spawn_blocking(move || work.run(&*engine, asked)));
+    let span = Span::current();
+    drop(spawn_blocking(move || span.in_scope(|| work.run(&*engine, asked))));
     Ok((id, receiver))
 }
 

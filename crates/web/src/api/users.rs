@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tapedb_access::{ConfigError, Right, User, hash_password};
+use tapedb_access::{ConfigError, EditError, Right, User, hash_password};
 
 /// The users. No secret and no hash of one is in it.
 pub(crate) async fn list(State(state): State<Shared>, caller: Caller) -> Result<Json<Value>, Failure> {
@@ -58,7 +58,7 @@ pub(crate) async fn put(
             Ok(())
         });
         audit(&caller, "user", &name, &parts.join(" and "), &edited);
-        edited.map_err(|error| Failure::invalid(error.to_string()))?;
+        edited.map_err(Failure::of_edit)?;
         Ok(json!({}))
     });
     changed.await.map(Json)
@@ -80,13 +80,13 @@ pub(crate) async fn delete(
             Ok(())
         });
         audit(&caller, "delete-user", &name, "", &edited);
-        edited.map_err(|error| Failure::invalid(error.to_string()))?;
+        edited.map_err(Failure::of_edit)?;
         if is_found { Ok(json!({})) } else { Err(Failure::not_found(format!("there is no user {name:?}"))) }
     });
     deleted.await.map(Json)
 }
 
-fn audit(caller: &Caller, event: &str, name: &str, what: &str, edited: &Result<(), ConfigError>) {
+fn audit(caller: &Caller, event: &str, name: &str, what: &str, edited: &Result<(), EditError>) {
     let failed = edited.as_ref().err().map(|error| format!(", failed: {error}")).unwrap_or_default();
     let of = if what.is_empty() { String::new() } else { format!(": {what}") };
     caller.audit(event, "", &format!("{name}{of}{failed}"));

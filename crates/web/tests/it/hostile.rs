@@ -1,9 +1,10 @@
 //! Clients that mean harm, or are slow.
 
-use crate::support::Place;
+use crate::support::{Place, user};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::time::Duration;
+use tapedb_access::May;
 use tapedb_web::WebLimits;
 
 #[test]
@@ -123,4 +124,63 @@ fn requests_that_run_finish_before_the_server_ends() {
     assert_eq!(idle.read(&mut [0; 10]).unwrap_or(0), 0, "idle connections are closed");
     server.shutdown();
     drop(folder);
+}
+
+#[test]
+fn a_server_that_ends_does_not_wait_for_silent_clients() {
+    // Those that are waited for would be waited for so long.
+    let hour = Duration::from_secs(3600);
+    let limits = WebLimits { head_time: hour, body_time: hour, write_time: hour, ..WebLimits::default() };
+    let place = Place::with(&[], limits);
+    let (mut head, mut body) = (place.connect(), place.connect());
+    head.write_all(b"GET /health HTT").unwrap();
+    let request = format!(
+        "POST /api/login HTTP/1.1\r\nHost: {}\r\nX-TapeDB: 1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{{",
+        place.address()
+    );
+    body.write_all(request.as_bytes()).unwrap();
+    assert_eq!(place.get("/health").status, 200, "both are accepted before");
+    let Place { web, server, folder } = place;
+    web.shutdown(hour);
+    assert_eq!(head.read(&mut [0; 10]).unwrap_or(0), 0, "nothing is answered");
+    server.shutdown();
+    drop(folder);
+}
+
+#[test]
+fn users_that_cannot_be_stored_are_no_fault_of_the_caller() {
+    let admin = user("root", &[("*", &[May::Read, May::Write, May::Create, May::Admin])]);
+    let place = Place::with(&[admin], WebLimits::default());
+    let cookie = place.login("root");
+    let rights = json!({ "rights": [{ "streams": "*", "may": ["read"] }] });
+    // A name that is no name is the caller's.
+    let refused = place.send("PUT", "/api/users/%07", &cookie, &rights);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    // A directory where the draft of the file would be written.
+    std::fs::create_dir(place.path("users.toml.draft")).unwrap();
+    for (method, name) in [("PUT", "ann"), ("DELETE", "root")] {
+        let failed = place.send(method, &format!("/api/users/{name}"), &cookie, &rights);
+        assert_eq!((failed.status, failed.json()["code"].as_str()), (500, Some("internal")), "{failed:?}");
+        let text = failed.json()["error"].as_str().unwrap().to_string();
+        assert!(text.contains("cannot write the users file") && text.contains("writable"), "{text}");
+    }
+    assert_eq!(place.get_as("/api/users", &cookie).json()["users"].as_array().unwrap().len(), 1);
+    std::fs::remove_dir(place.path("users.toml.draft")).unwrap();
+    assert_eq!(place.send("PUT", "/api/users/ann", &cookie, &rights).status, 200);
+}
+
+#[test]
+fn users_are_reloaded_by_administrators() {
+    let place = Place::with(&[user("root", &[("*", &[May::Admin])]), user("ann", &[])], WebLimits::default());
+    let (root, ann) = (place.login("root"), place.login("ann"));
+    assert_eq!(place.send("POST", "/api/reload", &ann, &json!({})).status, 403);
+    assert_eq!(place.send("POST", "/api/reload", "", &json!({})).status, 401);
+    let done = place.send("POST", "/api/reload", &root, &json!({}));
+    assert_eq!((done.status, &done.json()["done"]), (200, &"users: reloaded".into()));
+    std::fs::write(place.path("users.toml"), "[[user]]\nname = ''").unwrap();
+    let failed = place.send("POST", "/api/reload", &root, &json!({}));
+    assert_eq!(failed.status, 500, "{failed:?}");
+    assert!(failed.body.contains("unchanged"), "{failed:?}");
+    assert_eq!(place.get_as("/api/session", &ann).status, 200, "the users are as before");
+    assert!(place.audit().contains(r#""event":"reload","user":"root""#));
 }

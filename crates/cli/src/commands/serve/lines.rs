@@ -3,10 +3,8 @@
 use crate::commands::serve::copies::stream_options;
 use std::sync::Arc;
 use std::time::Duration;
-use tapedb_access::Access;
-use tapedb_engine::Database;
 use tapedb_ilp_load::{LineAddresses, LineGateway, LineLoader, LineServer, LoadCounts, LoadOptions};
-use tapedb_server::{Component, Config, LineProtocol, MetricsPage};
+use tapedb_server::{Component, Config, LineProtocol, ListenError, MetricsPage, Server};
 use tapedb_terminal::Failure;
 
 /// Listens for the line protocol until it is dropped.
@@ -15,7 +13,8 @@ pub struct Lines(LineServer);
 
 impl Lines {
     /// Listens where the configuration names an address; `None`: it names none.
-    pub fn start(config: &Config, db: &Database, access: Access) -> Result<Option<Arc<Self>>, Failure> {
+    pub fn start(config: &Config, server: &Server) -> Result<Option<Arc<Self>>, Failure> {
+        let access = server.access();
         let LineProtocol { http, tcp, tls, symbols, missing_symbol, create } = &config.ilp;
         if !config.ilp.is_on() {
             return Ok(None);
@@ -28,14 +27,14 @@ impl Lines {
             ..LoadOptions::default()
         };
         let gateway = LineGateway::new(
-            LineLoader::new(db.clone(), options).with_audit(access.audit),
+            LineLoader::new(server.database().clone(), options).with_audit(access.audit),
             access.authenticator,
         );
-        let tls =
-            if *tls { config.tls_config().map_err(|error| Failure::usage(error.to_string()))? } else { None };
+        let tls = if *tls { server.encryption() } else { None };
         let addresses = LineAddresses { http: http.address(), tcp: tcp.address() };
-        let server = LineServer::start(gateway, addresses, tls).map_err(|error| {
-            Failure::new(format!("cannot listen for the line protocol on {http} and {tcp}: {error}"))
+        let server = LineServer::start(gateway, addresses, tls).map_err(|(address, error)| {
+            let setting = if Some(address) == addresses.http { "ilp.http" } else { "ilp.tcp" };
+            Failure::new(ListenError::new(setting, address, error).to_string())
         })?;
         Ok(Some(Arc::new(Self(server))))
     }

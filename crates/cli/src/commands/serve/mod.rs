@@ -6,4 +6,5 @@ pub mod copies;
 mod imports;
 pub mod lines;
 pub mod server;
+mod traces;
 pub mod user;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tapedb_flight::{Flight, FlightOptions};
 use tapedb_query::QueryService;
-use tapedb_server::{Config, Server};
+use tapedb_server::{Config, ListenError, Server};
 use tapedb_terminal::Failure;
 
 /// Starts to listen for them, if that is configured.
@@ -22,14 +22,12 @@ pub(super) fn start(
         stream: stream_options(config.durability_min),
         queries: queries.clone(),
         access: server.access(),
-        tls: config.tls_config().map_err(|error| Failure::usage(error.to_string()))?,
+        tls: server.encryption(),
         connections_max: limits.connections_max,
         handshakes_max: limits.handshakes_max,
         handshakes_per_address_max: limits.handshakes_per_address_max,
         handshake_time: Duration::from_millis(limits.handshake_ms_max),
     };
     let started = Flight::start(options);
-    started.map(Some).map_err(|error| {
-        Failure::new(format!("cannot listen on {address} for clients of Flight SQL: {error}"))
-    })
+    started.map(Some).map_err(|error| Failure::new(ListenError::new("flight", address, error).to_string()))
 }

@@ -2,19 +2,21 @@
 
 #[cfg(feature = "flight")]
 mod flight;
+mod http;
 #[cfg(feature = "gateway")]
 mod postgres;
+mod reload;
 mod status;
 #[cfg(feature = "web")]
 mod web;
 
 use crate::commands::serve::copies::Copies;
 use crate::commands::serve::lines::Lines;
+use crate::commands::serve::traces::{self, Traces};
 use crate::creation;
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
 use signal_hook::flag;
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,6 +80,13 @@ pub struct Args {
     /// (docs/GATEWAYS.md).
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_FLIGHT")]
     flight: Option<Endpoint>,
+
+    /// OpenTelemetry collector that receives traces of requests and queries: http://collector:4318; off by default.
+    ///
+    /// Spans are sent over OTLP/HTTP in JSON. A collector that is slow or away delays nothing: spans are then dropped, and counted in
+    /// /metrics. OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME have their usual meaning.
+    #[arg(long, value_name = "URL", env = "TAPEDB_SERVER_OTLP")]
+    otlp: Option<String>,
 
     /// File with the users; see `tapedb user`. Without it, every client has all rights.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_USERS")]
@@ -164,7 +173,7 @@ pub struct Args {
 /// (listen = "0.0.0.0:7847"); options override variables, variables override the file. The file also has limits: --print-config
 /// shows all settings. Users, rights and limits: see docs/SERVER.md.
 ///
-/// SIGHUP reloads the users; SIGTERM and Ctrl-C shut the server down in order.
+/// SIGHUP reloads the users and the certificate, as `tapedb server reload` does; SIGTERM and Ctrl-C shut the server down in order.
 ///
 /// Example: tapedb server --db demo.tape --create --listen 0.0.0.0:7847 --users users.toml
 #[derive(clap::Args, Debug)]
@@ -180,6 +189,7 @@ pub struct ServerCommand {
 #[derive(clap::Subcommand, Debug)]
 enum StatusQuery {
     Status(status::Args),
+    Reload(reload::Args),
 }
 
 fn durability(text: &str) -> Result<DurabilityMin, String> {
@@ -208,8 +218,10 @@ pub struct Ready {
 
 /// Serves until a signal arrives, or shows the status of a server.
 pub fn run(ServerCommand { query, args }: ServerCommand, ui: &Ui) -> Result<(), Failure> {
-    if let Some(StatusQuery::Status(args)) = &query {
-        return status::run(args, ui);
+    match &query {
+        Some(StatusQuery::Status(args)) => return status::run(args, ui),
+        Some(StatusQuery::Reload(args)) => return reload::run(args, ui),
+        None => {}
     }
     let config = args.config()?;
     if args.print_config {
@@ -235,17 +247,19 @@ pub struct Serving {
     flight: Option<tapedb_flight::Flight>,
     grace: Duration,
     reload: Arc<AtomicBool>,
+    /// Last but one: it has the spans of all others.
+    _traces: Option<Traces>,
     _awake: Option<Awake>,
 }
 
 impl Serving {
     /// Starts a server: over its database, or over one that is open already.
     pub fn start(config: &Config, db: Option<Database>, log: Level) -> Result<(Self, Ready), Failure> {
-        log_to_stderr(log);
         // Before the server starts: an early SIGHUP must not end the process.
         let reload = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
+        let traces = traces::subscribe(config, log)?;
         config.check().map_err(usage)?;
         // Before the database is created: nothing is left of a server that cannot start.
         config.tls_config().map_err(usage)?;
@@ -257,7 +271,8 @@ impl Serving {
         // The command handles topics, other protocols and processors, not the server.
         let (copy_topics, ilp) = (Vec::new(), LineProtocol::default());
         let (postgres, flight) = (Endpoint::OFF, Endpoint::OFF);
-        let mut serving = Config { copy_topics, ilp, postgres, flight, keep_awake: false, ..config.clone() };
+        let mut serving =
+            Config { copy_topics, ilp, postgres, flight, keep_awake: false, otlp: None, ..config.clone() };
         if cfg!(feature = "web") {
             // The pages are among those of the console.
             (serving.http, serving.http_tls) = (Endpoint::OFF, false);
@@ -302,9 +317,12 @@ impl Serving {
         let flight_address = None;
         let copies = Copies::start(config, server.database())?;
         server.add_component(copies.component());
-        let lines = Lines::start(config, server.database(), server.access())?;
+        let lines = Lines::start(config, &server)?;
         if let Some(lines) = &lines {
             server.add_component(lines.clone());
+        }
+        if let Some(traces) = &traces {
+            server.add_component(traces.component());
         }
         let awake = awake::keep(config.keep_awake)?;
         if let Some(awake) = &awake {
@@ -346,6 +364,7 @@ impl Serving {
             flight,
             grace,
             reload,
+            _traces: traces,
             _awake: awake,
         };
         Ok((serving, ready))
@@ -373,10 +392,8 @@ impl Serving {
         while worked.is_ok() && !ui.is_interrupted() {
             thread::sleep(CHECK_INTERVAL);
             if self.reload.swap(false, Ordering::Relaxed) {
-                match self.server.reload_users() {
-                    Ok(()) => tracing::info!("the users were reloaded"),
-                    Err(error) => tracing::error!(%error, "cannot reload the users; they are unchanged"),
-                }
+                // What it has done is in the log.
+                self.server.reload();
             }
             worked = work();
         }
@@ -449,6 +466,7 @@ impl Args {
         if !self.http_host.is_empty() {
             config.http_hosts.clone_from(&self.http_host);
         }
+        config.otlp = self.otlp.clone().or(config.otlp);
         config.postgres = self.postgres.unwrap_or(config.postgres);
         config.flight = self.flight.unwrap_or(config.flight);
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);
@@ -491,12 +509,6 @@ fn queries(config: &Config, db: &Database) -> Result<Arc<tapedb_query::QueryServ
 
 fn usage(error: tapedb_server::ConfigError) -> Failure {
     Failure::usage(error.to_string())
-}
-
-fn log_to_stderr(level: Level) {
-    let log = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level);
-    // A second subscriber in the same process is ignored.
-    let _ = log.with_target(false).with_ansi(io::stderr().is_terminal()).compact().try_init();
 }
 
 /// Prints the addresses for clients.

@@ -1,22 +1,17 @@
 //! `tapedb server status`: show the status of a server.
 
+use super::http;
 use crate::remote;
 use serde_json::Value;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_client::{WebAddress, WebAnswer};
 use tapedb_terminal::{Failure, Ui, quantity::duration, ui};
-
-/// Maximum bytes of a status; two hundred rows of each kind have a few hundred KiB.
-const STATUS_BYTES_MAX: u64 = 16 << 20;
-/// Time for a request.
-const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Show the status of a server: version, load, streams, clients with their lag, and warnings.
 ///
 /// The URL is that of the server (tape://HOST:PORT and its like, with a login as for --db) or of its health and metrics
-/// (http://127.0.0.1:7848). With a login, you see the streams that you may see and your own connection, or all if you have `admin`
+/// (http://127.0.0.1:7848, https:// where it is encrypted; TAPEDB_CA names its authority). With a login, you see the streams that you may see and your own connection, or all if you have `admin`
 /// for all streams. Rates are between two snapshots; --json prints one snapshot unchanged.
 ///
 /// Examples:
@@ -56,24 +51,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
 
 /// Address at which the status is requested.
 enum Address {
-    Http { host: String },
+    Http(WebAddress),
     Server(tapedb_engine::Database),
 }
 
 impl Address {
     fn of(url: &str) -> Result<Self, Failure> {
-        if let Some(rest) = url.strip_prefix("http://") {
-            let host = rest.split('/').next().unwrap_or_default();
-            let host = if host.contains(':') {
-                host.to_string()
-            } else {
-                format!("{host}:{}", tapedb_server::HTTP_PORT)
-            };
-            return Ok(Self::Http { host });
+        if let Some(address) = http::address(url)? {
+            return Ok(Self::Http(address));
         }
         if !url.contains("://") {
             return Err(Failure::usage(format!(
-                "{url} is not a URL of a server; write tape://HOST:PORT, or http://HOST:PORT of its health and metrics"
+                "{url} is not a URL of a server; write tape://HOST:PORT, or http://HOST:PORT or https://HOST:PORT of its health and metrics"
             )));
         }
         remote::connect(url).map(Self::Server)
@@ -81,7 +70,7 @@ impl Address {
 
     fn snapshot(&self) -> Result<Value, Failure> {
         let text = match self {
-            Self::Http { host } => fetch(host)?,
+            Self::Http(address) => fetch(address)?,
             Self::Server(db) => db
                 .server_status()?
                 .ok_or_else(|| Failure::new("the server sent no status; check that it has this version"))?,
@@ -93,30 +82,12 @@ impl Address {
 }
 
 /// Requests `/status` over HTTP.
-fn fetch(host: &str) -> Result<String, Failure> {
-    let failed = |error: io::Error| {
-        Failure::new(format!(
-            "http://{host} cannot be reached: {error}; check the address, and that the server runs"
-        ))
-    };
-    let mut addresses = host.to_socket_addrs().map_err(failed)?;
-    let address = addresses.next().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-    let mut socket = TcpStream::connect_timeout(&address, TIME_MAX).map_err(failed)?;
-    socket
-        .set_read_timeout(Some(TIME_MAX))
-        .and_then(|()| socket.set_write_timeout(Some(TIME_MAX)))
-        .map_err(failed)?;
-    // The address, not the name: the server refuses names that it was not given, which only browsers must send.
-    write!(socket, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").map_err(failed)?;
-    let mut bytes = Vec::new();
-    socket.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let first = head.lines().next().unwrap_or_default();
-    match first.split_whitespace().nth(1) {
-        Some("200") => Ok(body.into()),
+fn fetch(address: &WebAddress) -> Result<String, Failure> {
+    let WebAnswer { status, first_line, body } = http::ask(address, "GET", "/status", false)?;
+    match status {
+        200 => Ok(body),
         _ => Err(Failure::new(format!(
-            "http://{host}/status answered {first:?}; check that it is the port of a TapeDB server's health and metrics"
+            "{address}/status answered {first_line:?}; check that it is the port of a TapeDB server's health and metrics"
         ))),
     }
 }

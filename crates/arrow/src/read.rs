@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::header::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME, header_column};
 use crate::tree::Tree;
 use crate::types::{self, Decimals, ZONE};
+use arrow_array::cast::AsArray;
 use arrow_array::{
     ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, TimestampNanosecondArray,
     UInt32Array, UInt64Array,
@@ -14,7 +15,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hint::black_box;
 use std::sync::{Arc, Once};
 use std::time::Duration;
-use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, SpaceRun, Stream};
+use tapedb_engine::{
+    Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, RowChooser, SpaceRun, Stream, SymbolRun,
+};
 
 /// Most rows of a record batch.
 pub const BATCH_ROWS_MAX: usize = 65_536;
@@ -41,6 +44,12 @@ pub struct ReadOptions {
     pub without_symbols: bool,
     /// With the column `sequence`, and `space` where a stream has several.
     pub sequences: bool,
+    /// In the column `sequence` 0 may stand for all numbers of a batch of which no message has the time of one of another batch.
+    pub sequences_of_ties: bool,
+    /// Rows by symbol come with [`BatchReader::symbol_runs`].
+    pub symbol_runs: bool,
+    /// Leaves out rows, where they are by symbol: see [`ColumnBuilder::choose_rows`](tapedb_engine::ColumnBuilder::choose_rows).
+    pub chooser: Option<Arc<dyn RowChooser>>,
     /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block. Every setting of a
     /// cursor applies then.
     pub in_time_order: bool,
@@ -115,6 +124,7 @@ pub struct BatchReader {
     rows: usize,
     batch_rows: usize,
     waiting: VecDeque<RecordBatch>,
+    runs: Vec<SymbolRun>,
     shared: Shared,
 }
 
@@ -157,6 +167,12 @@ impl BatchReader {
         if options.sequences {
             columns = columns.with_sequences();
         }
+        if options.sequences && options.sequences_of_ties {
+            columns = columns.with_sequences_of_ties();
+        }
+        if let Some(chooser) = &options.chooser {
+            columns = columns.choose_rows(chooser.clone());
+        }
         if options.in_time_order {
             columns = columns.in_time_order();
         }
@@ -180,6 +196,7 @@ impl BatchReader {
             rows: 0,
             batch_rows,
             waiting: VecDeque::new(),
+            runs: Vec::new(),
             shared: Shared::default(),
         })
     }
@@ -215,6 +232,17 @@ impl BatchReader {
         self.cursor.reached()
     }
 
+    /// Runs of rows of one symbol each, by their places in [`BatchReader::symbol_names`], of the last returned batch, which is by symbol;
+    /// only where [`BATCH_ROWS_MAX`] rows are asked for, so that no batch is cut.
+    pub fn symbol_runs(&self) -> &[SymbolRun] {
+        &self.runs
+    }
+
+    /// Names of the symbols so far: the list grows.
+    pub fn symbol_names(&mut self) -> StringArray {
+        self.names.values().as_string::<i32>().clone()
+    }
+
     /// The position after the last returned batch, as [`ColumnCursor::position`]; `None` also between two batches of one chunk,
     /// which are only by symbol.
     pub fn position(&self) -> Option<Position> {
@@ -239,7 +267,14 @@ impl BatchReader {
         if !self.options.without_symbols {
             columns.push(symbols(chunk, &mut self.names)?);
         }
-        push_header(&mut columns, chunk, self.with_spaces, self.streams.as_mut())?;
+        if self.options.symbol_runs {
+            self.runs.clear();
+            for SymbolRun { symbol, end } in chunk.symbols() {
+                let key = self.names.key_of_number(*symbol, || chunk.symbol(*symbol));
+                self.runs.push(SymbolRun { symbol: key as u32, end: *end });
+            }
+        }
+        push_header(&mut columns, chunk, &self.options, self.with_spaces, self.streams.as_mut())?;
         let level = Level::of_messages(chunk.len());
         for node in &self.tree.nodes {
             let (decimals, shared) = (self.options.decimals_in(&node.name), &mut self.shared);
@@ -336,11 +371,14 @@ fn symbols(chunk: Chunk<'_>, names: &mut Dictionary) -> Result<ArrayRef, Error> 
 fn push_header(
     columns: &mut Vec<ArrayRef>,
     chunk: Chunk<'_>,
+    options: &ReadOptions,
     with_spaces: bool,
     streams: Option<&mut Dictionary>,
 ) -> Result<(), Error> {
     if let Some(sequences) = chunk.sequences() {
         columns.push(Arc::new(UInt64Array::from(sequences.to_vec())));
+    } else if options.sequences {
+        columns.push(Arc::new(UInt64Array::from(vec![0; chunk.len()])));
     }
     if with_spaces {
         columns.push(Arc::new(UInt32Array::from(by_space(chunk, |run| run.space))));

@@ -55,6 +55,7 @@ pub use objects::counts::ObjectCounts;
 pub use objects::store::{ObjectError, ObjectFault, ObjectStore, OpenObjectStore, register_object_store};
 pub use objects::url::StoreUrl;
 pub use options::{Late, Offload, Retention, SPACES_MAX, StreamOptions};
+pub use read::chooser::{OfferedRows, RowChooser};
 pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, SpaceRun, Step};
 pub use read::cursor::{Cursor, Message};
 pub use read::cursor_builder::CursorBuilder;

@@ -1,7 +1,8 @@
 //! Reading: cursors over many streams, each space as a source that goes from history to the tail.
 
 pub(crate) mod block;
-pub(crate) mod chunks;
+pub(crate) mod chooser;
+mod chunks;
 pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod cursor_builder;

@@ -22,7 +22,7 @@ pub(crate) use by_time::UseTimes;
 pub(crate) use distinct::RefuseDistinct;
 pub(crate) use function::needs_order;
 pub(crate) use runs::{RunStates, Runs};
-pub(crate) use states::states;
+pub(crate) use states::{of_ranges, states};
 
 use datafusion::logical_expr::AggregateUDF;
 

@@ -3,8 +3,10 @@
 //! [`syntax`] takes the join out of the text, [`relation`] plans it as a [`node`] of a [`pair`] of inputs, [`filters`] puts conditions below it, and [`exec`] runs
 //! it: both sides are read once by time, and of the right side the last row of each key is held.
 
+mod ahead;
 mod exec;
 mod filters;
+mod gallop;
 mod input;
 mod keys;
 mod last;

@@ -34,6 +34,7 @@ mod batches;
 mod book;
 mod bounded;
 mod catalog;
+mod columns;
 mod compact;
 mod complexity;
 mod decimal;

@@ -13,6 +13,7 @@ use datafusion::arrow::datatypes::{Int32Type, SchemaRef, TimestampNanosecondType
 use datafusion::error::Result;
 use std::sync::Arc;
 use tapedb_arrow::{BatchReader, ReadOptions};
+use tapedb_engine::{RowChooser, SymbolRun};
 
 /// Rows of a batch without columns.
 const COUNTED_ROWS: u64 = 1 << 20;
@@ -45,7 +46,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
     if reading.projection.is_empty() && reading.table.is_messages() {
         return count(reading, give);
     }
-    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, Header::Wanted, None).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
@@ -59,7 +60,7 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
 
 /// Reads the records that messages have in a field.
 fn read_records(reading: &Reading, place: &Place, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
-    let (mut reader, places) = open(reading, Header::Wanted).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, Header::Wanted, None).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
     let mut left = usize::try_from(reading.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
@@ -118,44 +119,49 @@ pub(crate) struct BySymbol {
     /// The columns of the scan.
     pub batch: RecordBatch,
     pub times: ScalarBuffer<i64>,
-    /// Empty where they were not asked for.
+    /// Empty where they were not asked for; 0 where no row of another batch can have the same time.
     pub sequences: ScalarBuffer<u64>,
-    /// Places in `names`, of each row. Those of all batches of a reader are places in the same list, which grows.
-    pub symbols: ScalarBuffer<i32>,
+    /// The runs of rows of one symbol each, which are places in `names`. Those of all batches of a reader are places in the same list,
+    /// which grows.
+    pub runs: Vec<SymbolRun>,
     pub names: StringArray,
     /// No later batch has a row before this time.
     pub reached: i64,
 }
 
 /// Reads by symbol, as [`read`]: the fastest way, in which rows of different symbols come in any order.
+/// Rows that `chooser` is asked about may be left out.
 ///
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_by_symbol(
     reading: &Reading,
-    with_sequences: bool,
+    (with_sequences, chooser): (bool, Option<Arc<dyn RowChooser>>),
     mut give: impl FnMut(BySymbol) -> bool,
 ) -> Result<()> {
     if reading.wanted.is_nothing() {
         return Ok(());
     }
     let header = if with_sequences { Header::SymbolsAndSequences } else { Header::Symbols };
-    let (mut reader, places) = open(reading, header).map_err(wrapped)?;
+    let (mut reader, places) = open(reading, header, chooser).map_err(wrapped)?;
     let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
+    // Behind the times, and the symbols if the scan has them.
+    let sequences_at = 1 + usize::from(
+        reading.projection.iter().any(|column| *reading.table.column(*column) == Column::Symbol),
+    );
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
         let picked = places.iter().zip(&mut columns).map(pick).collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let symbols = batch.column(1).as_dictionary::<Int32Type>();
         let rows = BySymbol {
             batch: RecordBatch::try_new_with_options(reading.schema.clone(), picked, &options)?,
             times: batch.column(0).as_primitive::<TimestampNanosecondType>().values().clone(),
             sequences: match with_sequences {
-                true => batch.column(2).as_primitive::<UInt64Type>().values().clone(),
+                true => batch.column(sequences_at).as_primitive::<UInt64Type>().values().clone(),
                 false => Vec::new().into(),
             },
-            symbols: symbols.keys().values().clone(),
-            names: symbols.values().as_string::<i32>().clone(),
+            runs: reader.symbol_runs().to_vec(),
+            names: reader.symbol_names(),
             reached: reader.reached().unwrap_or(i64::MIN),
         };
         if !give(rows) {
@@ -170,21 +176,25 @@ pub(crate) fn read_by_symbol(
 enum Header {
     /// The columns of the scan.
     Wanted,
-    /// Times and symbols, in this order, and then the columns of the scan.
+    /// Times first, and then the columns of the scan; runs of symbols.
     Symbols,
     /// The same with sequence numbers.
     SymbolsAndSequences,
 }
 
 /// A reader, and the place of each column of the scan among its columns.
-fn open(reading: &Reading, header: Header) -> Result<(BatchReader, Vec<usize>), Error> {
+fn open(
+    reading: &Reading,
+    header: Header,
+    chooser: Option<Arc<dyn RowChooser>>,
+) -> Result<(BatchReader, Vec<usize>), Error> {
     let by_symbol = header != Header::Wanted;
     let Reading { table, wanted, projection, order, limit, .. } = reading;
     let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
     let sequences = header == Header::SymbolsAndSequences || has(&Column::Sequence) || has(&Column::Space);
     let header = [
         (Column::Time, by_symbol || has(&Column::Time)),
-        (Column::Symbol, by_symbol || has(&Column::Symbol)),
+        (Column::Symbol, has(&Column::Symbol)),
         (Column::Sequence, sequences),
         (Column::Space, sequences && table.open.stream.spaces() > 1),
     ];
@@ -214,8 +224,12 @@ fn open(reading: &Reading, header: Header) -> Result<(BatchReader, Vec<usize>), 
         decimals: table.open.options.decimals,
         fields: Some(fields),
         sequences,
+        // The scan itself may have the column.
+        sequences_of_ties: by_symbol && !has(&Column::Sequence),
+        chooser,
         without_times: !is_read(&Column::Time),
         without_symbols: !is_read(&Column::Symbol),
+        symbol_runs: by_symbol,
         in_time_order: *order != TimeOrder::None || reading.limit.is_some(),
         batch_rows: Some(reading.batch_rows),
         limit,

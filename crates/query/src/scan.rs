@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 use tapedb_arrow::BATCH_ROWS_MAX;
-use tapedb_engine::{Number, ReadCounts};
+use tapedb_engine::{Number, ReadCounts, RowChooser};
 use tapedb_schema::Timestamp;
 use tokio::sync::mpsc;
 
@@ -145,17 +145,22 @@ impl Scan {
         self.is_by_symbol
     }
 
-    /// Reads some columns of the scan by symbol, in a thread of its own.
+    /// Reads some columns of the scan by symbol, in a thread of its own, with sequence numbers or not, without what `chooser` leaves out.
     ///
     /// # Errors
     /// When there are no such columns.
-    pub fn by_symbol(&self, columns: &[usize]) -> Result<BySymbolStream> {
+    pub fn by_symbol(
+        &self,
+        columns: &[usize],
+        with_sequences: bool,
+        chooser: Option<Arc<dyn RowChooser>>,
+    ) -> Result<BySymbolStream> {
         let reading = self.reading_of(0, columns)?;
         let mut metrics = ReadingMetrics::new(&self.metrics, 0);
         let (sender, batches) = mpsc::channel(READ_AHEAD);
         let task = SpawnedTask::spawn_blocking(move || {
             let mut since = metrics.begin();
-            let done = read_by_symbol(&reading, true, |rows| {
+            let done = read_by_symbol(&reading, (with_sequences, chooser), |rows| {
                 metrics.add(since, rows.batch.num_rows());
                 let is_wanted = sender.blocking_send(rows).is_ok();
                 since = Instant::now();
@@ -180,7 +185,7 @@ impl Scan {
         let reading = self.reading_of(partition, columns)?;
         let mut metrics = ReadingMetrics::new(&self.metrics, partition);
         let mut since = metrics.begin();
-        let done = read_by_symbol(&reading, false, |rows| {
+        let done = read_by_symbol(&reading, (false, None), |rows| {
             metrics.add(since, rows.times.len());
             let is_wanted = give(rows);
             since = Instant::now();

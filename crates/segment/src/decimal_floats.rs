@@ -12,18 +12,32 @@ const SIGN: u64 = 1 << 63;
 /// Bits of the exponent of a small coefficient, as `docs/format/message.md` has them.
 const EXPONENT: u64 = 0x3ff << COEFFICIENT_BITS;
 
-const BIAS: i32 = 398;
+const BIAS: u64 = 398;
 
-/// Powers of ten that an `f64` has exactly.
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
-    1e19, 1e20, 1e21, 1e22,
-];
+/// Powers of ten that an `f64` has exactly, and then others, so that each number of [`POWER_BITS`] is the place of one.
+const POWERS: [f64; 1 << POWER_BITS] = {
+    let exact = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+        1e18, 1e19, 1e20, 1e21, 1e22,
+    ];
+    let mut powers = [1.0; 1 << POWER_BITS];
+    let mut i = 0;
+    while i < exact.len() {
+        powers[i] = exact[i];
+        i += 1;
+    }
+    powers
+};
+
+const POWER_BITS: u32 = 5;
+
+/// The largest power of ten that is exact.
+const POWER_MAX: u64 = 22;
 
 /// Appends the nearest `f64`s of decimals given by their bits.
 ///
-/// Neighbours mostly have the same exponent. Then each value is one division of exact operands, which rounds correctly, in a loop
-/// without branches that becomes vector instructions.
+/// Neighbours mostly have the same exponent, or exponents of small numbers of digits behind the point. Then each value is one division
+/// of exact operands, which rounds correctly, in a loop without branches that becomes vector instructions.
 pub fn append_f64s(bits: &[i64], out: &mut Vec<f64>) {
     out.reserve(bits.len());
     let (strips, rest) = bits.as_chunks::<STRIP>();
@@ -36,6 +50,19 @@ pub fn append_f64s(bits: &[i64], out: &mut Vec<f64>) {
                     || {
                         let pairs = floats.iter_mut().zip(strip);
                         pairs.for_each(|(float, bits)| *float = quotient(*bits, divisor));
+                    },
+                );
+                out.extend_from_slice(&floats);
+            }
+            None if are_quotients(strip) => {
+                let mut floats = [0.0; STRIP];
+                widest(
+                    #[inline(always)]
+                    || {
+                        for (float, bits) in floats.iter_mut().zip(strip) {
+                            let power = power_of(*bits) as usize & ((1 << POWER_BITS) - 1);
+                            *float = quotient(*bits, POWERS[power]);
+                        }
                     },
                 );
                 out.extend_from_slice(&floats);
@@ -64,12 +91,28 @@ fn divisor_of(strip: &[i64; STRIP]) -> Option<f64> {
         #[inline(always)]
         || strip.iter().fold(0, |differs, bits| differs | (*bits as u64 & EXPONENT) ^ first),
     );
-    // With both upper bits set the exponent lies elsewhere: a large coefficient, an infinity or a NaN.
-    let exponent = (first >> COEFFICIENT_BITS) as i32 - BIAS;
-    if differs != 0 || exponent > 0 {
-        return None;
-    }
-    POWERS.get(exponent.unsigned_abs() as usize).copied()
+    let power = power_of(strip[0]);
+    (differs == 0 && power <= POWER_MAX).then(|| POWERS[power as usize])
+}
+
+/// The power of ten that a small coefficient is divided by; more than [`POWER_MAX`] where that is not exact, and where the exponent lies
+/// elsewhere: with both upper bits set it is a large coefficient, an infinity or a NaN.
+#[inline(always)]
+fn power_of(bits: i64) -> u64 {
+    BIAS.wrapping_sub((bits as u64 & EXPONENT) >> COEFFICIENT_BITS)
+}
+
+/// Whether each value is the quotient of its coefficient and a power of ten that is exact.
+fn are_quotients(strip: &[i64; STRIP]) -> bool {
+    let beyond = widest(
+        #[inline(always)]
+        || {
+            strip
+                .iter()
+                .fold(0, |beyond, bits| beyond | POWER_MAX.wrapping_sub(power_of(*bits)) | power_of(*bits))
+        },
+    );
+    beyond & SIGN == 0
 }
 
 #[cfg(test)]
@@ -82,11 +125,16 @@ mod tests {
         #[test]
         fn floats_are_the_nearest(
             exponent in -30i32..5,
+            shifts in 1i32..4,
+            bound in prop_oneof![Just(9_999_999_999_999_999i64), Just(1 << 20)],
             coefficients in proptest::collection::vec(-9_999_999_999_999_999i64..=9_999_999_999_999_999, 1..200),
             other in any::<(u64, usize)>(),
         ) {
-            let decimal = |coefficient: &i64| Decimal64::from_parts(*coefficient, exponent).unwrap().to_bits() as i64;
-            let mut bits: Vec<i64> = coefficients.iter().map(decimal).collect();
+            let decimal = |(place, coefficient): (i32, &i64)| {
+                let exponent = exponent + place % shifts;
+                Decimal64::from_parts(*coefficient % bound, exponent).unwrap().to_bits() as i64
+            };
+            let mut bits: Vec<i64> = (0..).zip(&coefficients).map(decimal).collect();
             if other.1 % 3 == 0 {
                 let at = other.1 % bits.len();
                 bits[at] = Decimal64::from_bits(other.0).canonical().to_bits() as i64;

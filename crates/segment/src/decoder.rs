@@ -2,6 +2,7 @@
 
 use crate::assemble::{Assembler, Sizes, Tools};
 use crate::block::Block;
+use crate::coefficients::DecimalForm;
 use crate::column::{Scratch, check_ascii};
 use crate::columns::Columns;
 use crate::damage::{Damage, Flaw};
@@ -77,6 +78,8 @@ pub struct Decoder {
 
 /// A part of a column.
 enum Piece<'a> {
+    /// What comes are coefficients, from which decimals are restored by this.
+    Raw(DecimalForm),
     /// All values are this one.
     Same(i64),
     Strip(&'a Strip),
@@ -613,7 +616,8 @@ impl Decoder {
             values.clear_but_ints();
             values.resize(count);
         }
-        self.together(block, type_id, &wanted, |index, rows, piece| match piece {
+        self.together(block, type_id, &wanted, false, |index, rows, piece| match piece {
+            Piece::Raw(_) => {}
             Piece::Same(value) if rows.len() == count => out[index].set_same(value, count),
             Piece::Same(value) => out[index].numbers()[rows].fill(value),
             Piece::Strip(strip) => strip.write(&mut out[index].numbers()[rows]),
@@ -649,7 +653,10 @@ impl Decoder {
         let count = self.order.places_wanted();
         wanted.iter().for_each(|wanted| out[wanted.index].begin(wanted.kind, count));
         let mut made = Strip::default();
-        self.together(block, type_id, &wanted, |index, rows, piece| match piece {
+        // Of several groups each would have its own form.
+        let may_be_raw = block.head().groups_of(type_id).len() == 1;
+        self.together(block, type_id, &wanted, may_be_raw, |index, rows, piece| match piece {
+            Piece::Raw(form) => out[index].decimals = Some(form),
             Piece::Strip(strip) => out[index].near.take(rows.start, strip, rows.len()),
             Piece::Same(value) if rows.len() == count => out[index].form = Form::Constant { value, count },
             Piece::Whole(values) if rows.len() == count => {
@@ -669,6 +676,11 @@ impl Decoder {
                 }
             }
         })?;
+        for Wanted { index, column, .. } in &wanted {
+            let group = block.head().groups_of(type_id).start as u16;
+            let restored = out[*index].restore_far();
+            restored.map_err(|flaw| Columns { block, group }.damage(usize::from(*column), flaw))?;
+        }
         let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
         for (index, (column, out)) in columns.iter().zip(out).enumerate() {
             if wanted.next_if_eq(&index).is_none() {
@@ -711,12 +723,13 @@ impl Decoder {
     }
 
     /// Decodes columns that [`Self::plain_columns`] has found, piece by piece: calls `take` with a column's index, the places of the
-    /// piece among all wanted values, and the piece.
+    /// piece among all wanted values, and the piece. Decimals may come raw where they `may_be_raw`, which is said first.
     fn together(
         &mut self,
         block: &Block,
         type_id: u16,
         wanted: &[Wanted],
+        may_be_raw: bool,
         mut take: impl FnMut(usize, Range<usize>, Piece<'_>),
     ) -> Result<(), Damage> {
         if wanted.is_empty() {
@@ -733,6 +746,11 @@ impl Decoder {
             match Together::open(columns, wanted, &level, &mut memory) {
                 Ok(mut together) => {
                     let rows = before..before + level.count;
+                    if may_be_raw {
+                        together.stay_raw();
+                    }
+                    let raw = together.raw().iter();
+                    raw.for_each(|(index, form)| take(*index, rows.clone(), Piece::Raw(*form)));
                     let same = together.constants().iter();
                     same.for_each(|(index, value)| take(*index, rows.clone(), Piece::Same(*value)));
                     for (index, mut values) in together.take_whole() {

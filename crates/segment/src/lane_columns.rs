@@ -3,11 +3,13 @@
 //! Numbers of one column are mostly near each other. So they are kept as one number of 64 bits and a distance of 32 bits for
 //! each: half the bytes to write and to gather from, which the cache near by holds.
 
+use crate::coefficients::{DecimalForm, restore};
+use crate::damage::Flaw;
 use crate::encoding::{GROUP, OFFSET_BITS, Strip};
 use crate::plan::ColumnKind;
 use crate::simd::widest;
 use crate::values::{ColumnValues, Values, place_of};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Columns of a block, filled by [`Decoder::lane_columns`](crate::Decoder::lane_columns). Filling them again reuses the memory.
 #[derive(Debug, Default)]
@@ -33,6 +35,9 @@ pub struct LaneColumn {
     pub(crate) form: Form,
     pub(crate) near: Near,
     pub(crate) values: ColumnValues,
+    /// The numbers are coefficients, from which decimals are restored when they are taken: the bounds of `near` make sure that this is
+    /// possible.
+    pub(crate) decimals: Option<DecimalForm>,
 }
 
 /// Where the values of a column are.
@@ -75,7 +80,7 @@ impl LaneColumn {
         match self.form {
             Form::Values => out.append_homes(&self.values, homes),
             Form::Constant { value, .. } => out.append_same(value, homes.len()),
-            Form::Near => self.near.append_homes(homes, out.numbers()),
+            Form::Near => self.append_near(out, |near, numbers| near.append_homes(homes, numbers)),
         }
     }
 
@@ -87,7 +92,9 @@ impl LaneColumn {
         match self.form {
             Form::Values => out.append_at(&self.values, places),
             Form::Constant { value, .. } => out.append_same(value, places.len()),
-            Form::Near => out.numbers().extend(places.iter().map(|place| self.near.value(*place as usize))),
+            Form::Near => self.append_near(out, |near, numbers| {
+                numbers.extend(places.iter().map(|place| near.value(*place as usize)));
+            }),
         }
     }
 
@@ -99,15 +106,41 @@ impl LaneColumn {
         match self.form {
             Form::Values => out.append_range(&self.values, range),
             Form::Constant { value, .. } => out.append_same(value, range.len()),
-            Form::Near => self.near.append_range(range, out.numbers()),
+            Form::Near => self.append_near(out, |near, numbers| near.append_range(range, numbers)),
         }
     }
 
     /// Makes it a column of this kind, whose `count` numbers are taken strip by strip.
     pub(crate) fn begin(&mut self, kind: ColumnKind, count: usize) {
         self.values.begin(kind);
-        self.form = Form::Near;
+        (self.form, self.decimals) = (Form::Near, None);
         self.near.begin(count);
+    }
+
+    /// Appends numbers, restored.
+    fn append_near(&self, out: &mut ColumnValues, append: impl FnOnce(&Near, &mut Vec<i64>)) {
+        let numbers = out.numbers();
+        let start = numbers.len();
+        append(&self.near, numbers);
+        if let Some(form) = self.decimals {
+            let restored = restore_all(form, &mut numbers[start..]);
+            debug_assert!(restored.is_ok(), "they are within bounds");
+        }
+    }
+
+    /// Restores decimals now whose numbers are not near, or may be none.
+    ///
+    /// # Errors
+    /// When one is none.
+    pub(crate) fn restore_far(&mut self) -> Result<(), Flaw> {
+        let Some(form) = self.decimals.filter(|_| self.form == Form::Near) else { return Ok(()) };
+        if self.near.is_near && self.near.base.unsigned_abs() < BASE_END && EXPONENTS.contains(&form.exponent)
+        {
+            return Ok(());
+        }
+        self.decimals = None;
+        self.near.set_far(self.near.count);
+        restore_all(form, &mut self.near.far)
     }
 }
 
@@ -122,6 +155,18 @@ pub(crate) struct Near {
     is_near: bool,
     near: Vec<u32>,
     far: Vec<i64>,
+}
+
+/// Coefficients near such a number are far below 2^53, …
+const BASE_END: u64 = 1 << 52;
+
+/// … and with such exponents, whatever zeros are taken off, they are decimals.
+const EXPONENTS: RangeInclusive<i32> = -300..=300;
+
+/// Replaces coefficients by the bits of decimals.
+fn restore_all(form: DecimalForm, numbers: &mut [i64]) -> Result<(), Flaw> {
+    let mut groups = numbers.chunks_mut(GROUP);
+    groups.try_for_each(|numbers| restore(form, numbers, &[0; GROUP][..numbers.len()]))
 }
 
 /// Numbers of cells: a home is below one of them, so that its cell needs no check of its own.
@@ -161,13 +206,18 @@ impl Near {
                 },
             );
         }
+        self.set_far(place);
+        strip.write(&mut self.far[place..place + count]);
+    }
+
+    /// Keeps the numbers, of which there are so many yet, in 64 bits.
+    fn set_far(&mut self, count: usize) {
         if self.is_near {
             self.far.resize(self.count, 0);
-            let (base, cells) = (self.base, &self.near[..place]);
+            let (base, cells) = (self.base, &self.near[..count]);
             self.far.iter_mut().zip(cells).for_each(|(value, cell)| *value = sum(base, *cell));
             self.is_near = false;
         }
-        strip.write(&mut self.far[place..place + count]);
     }
 
     #[inline]

@@ -237,10 +237,11 @@ impl Order {
     }
 
     fn last_place(&self) -> Option<u32> {
-        widest(
+        let last = widest(
             #[inline(always)]
-            || self.places.iter().copied().max(),
-        )
+            || self.places.iter().fold(0, |last, place| if *place > last { *place } else { last }),
+        );
+        (!self.places.is_empty()).then_some(last)
     }
 
     /// Fills `out` with what `rows` has in each place. Rows of a lane ascend, so the rows are read in windows that
@@ -259,7 +260,7 @@ impl Order {
         for (window, rows) in (1..).map(|window| window * WINDOW as u32).zip(windows) {
             for (next, end) in &mut nexts {
                 let places = &self.places[*next..*end];
-                let here = places.partition_point(|place| *place < window);
+                let here = places_before(places, window);
                 pick_near(rows, &places[..here], &mut out[*next..*next + here]);
                 *next += here;
             }
@@ -452,6 +453,26 @@ fn pick<T: Copy>(rows: &[T], places: &[u32], out: &mut [T]) {
     }
 }
 
+/// How many of some places, which ascend, are before a row: mostly few.
+#[inline(always)]
+fn places_before(places: &[u32], row: u32) -> usize {
+    let (mut before, mut step) = (0, 8);
+    while before + step <= places.len() && places[before + step - 1] < row {
+        before += step;
+        step *= 2;
+    }
+    let mut end = places.len().min(before + step);
+    while before < end {
+        let middle = before + (end - before) / 2;
+        if places[middle] < row {
+            before = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    before
+}
+
 /// Not the place of a row.
 const NO_PLACE: u32 = u32::MAX;
 
@@ -512,5 +533,21 @@ fn check_lanes(block: &Block, index: usize, lanes: &[Lane]) -> Result<(), Damage
     match is_first && is_last && lanes.is_sorted_by(|a, b| a.symbol < b.symbol) {
         true => Ok(()),
         false => Err(block.head_damage("order of symbols", 1, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places_before;
+
+    #[test]
+    fn places_are_counted() {
+        let places: Vec<u32> = (0..100).map(|place| place * 3).collect();
+        for count in 0..places.len() {
+            for row in 0..310 {
+                let expected = places[..count].partition_point(|place| *place < row);
+                assert_eq!(places_before(&places[..count], row), expected);
+            }
+        }
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct DecimalStrips<'a> {
     /// Numbers of the strips that have not been read.
     left: usize,
     flaw: Option<Flaw>,
+    /// Strips have the coefficients as they are stored.
+    is_raw: bool,
 }
 
 impl<'a> DecimalStrips<'a> {
@@ -105,7 +107,13 @@ impl<'a> DecimalStrips<'a> {
         count: usize,
     ) -> Self {
         let shifts = shifts.map(|source| (source, Strip::default()));
-        Self { header, numbers, shifts, left: count, flaw: None }
+        Self { header, numbers, shifts, left: count, flaw: None, is_raw: false }
+    }
+
+    /// Leaves the coefficients as they are stored, to be restored later by what is returned; `None`: that needs shifts.
+    pub fn stay_raw(&mut self) -> Option<DecimalForm> {
+        self.is_raw = self.shifts.is_none();
+        self.is_raw.then_some(self.header)
     }
 
     /// Makes `strip` number `index`; they come in order.
@@ -113,6 +121,9 @@ impl<'a> DecimalStrips<'a> {
         let count = self.left.min(GROUP);
         self.left -= count;
         self.numbers.next(index, strip);
+        if self.is_raw {
+            return;
+        }
         strip.widen();
         let shifts = match &mut self.shifts {
             Some((source, shifts)) => {

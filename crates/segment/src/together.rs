@@ -6,6 +6,7 @@
 //! 128 values of each column are decoded and added to what they follow while they are in the nearest cache, and then written
 //! once, to where they belong. So no column is decoded for others to follow it and then copied.
 
+use crate::coefficients::DecimalForm;
 use crate::column::Scratch;
 use crate::columns::{Columns, Decoded, Numbers, spread};
 use crate::damage::Damage;
@@ -50,6 +51,8 @@ pub(crate) struct Together<'a> {
     varying: Vec<Varying<'a>>,
     /// Columns that have one value, by their indices.
     constants: Vec<(usize, i64)>,
+    /// Columns of decimals whose strips have coefficients, by their indices.
+    raw: Vec<(usize, DecimalForm)>,
     /// Columns that do not come in strips and that no other one follows, all of their values: nothing is left to do with them.
     whole: Vec<(usize, Vec<i64>)>,
 }
@@ -69,7 +72,7 @@ impl<'a> Together<'a> {
         memory: &mut Memory<'_>,
     ) -> Result<Self, Damage> {
         let varying = Vec::with_capacity(wanted.len() + 1);
-        let mut together = Self { varying, constants: Vec::new(), whole: Vec::new() };
+        let mut together = Self { varying, constants: Vec::new(), raw: Vec::new(), whole: Vec::new() };
         for Wanted { index, column, kind } in wanted {
             let column = usize::from(*column);
             // A value that is always there has no presence column.
@@ -137,6 +140,22 @@ impl<'a> Together<'a> {
             self.varying[i].follows = Some(Follows { other: leader, previous });
         }
         Ok(())
+    }
+
+    /// Lets the strips of decimals have the coefficients as they are stored, where these need nothing else to be restored.
+    pub fn stay_raw(&mut self) {
+        for column in &mut self.varying {
+            if let (StripSource::Decimals(decimals), None) = (&mut column.source, column.follows)
+                && let Some(form) = decimals.stay_raw()
+            {
+                self.raw.push((column.offset as usize, form));
+            }
+        }
+    }
+
+    /// The columns whose strips have coefficients, by their indices, and how to restore them.
+    pub fn raw(&self) -> &[(usize, DecimalForm)] {
+        &self.raw
     }
 
     /// The columns that have one value, by their indices.

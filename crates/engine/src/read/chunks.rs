@@ -10,7 +10,8 @@ use crate::counts::{note_block, note_blocks_skipped, note_segments_skipped};
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
-use crate::read::decoded::{RowPlaces, are_right_by_symbol};
+use crate::read::chooser::{OfferedRows, RowChooser};
+use crate::read::decoded::{Decoded, RowPlaces, are_right_by_symbol};
 use crate::read::fields::Fields;
 use crate::read::filled::{CHUNK_BYTES, Filled, SymbolRun};
 use crate::read::filter::Filter;
@@ -75,6 +76,10 @@ pub(crate) struct Chunks {
     counted: Option<Counted>,
     /// No later chunk has a message before this time.
     pub reached: i64,
+    /// The last time of what has been read.
+    last: i64,
+    /// Sequence numbers are wanted where a message of another chunk may have the same time.
+    of_ties_only: bool,
 }
 
 /// Rows that were counted.
@@ -124,6 +129,10 @@ struct Packer {
     rows: Vec<SortedRow>,
     /// Bodies of these rows, if they have any.
     bodies: Vec<u8>,
+    chooser: Option<Arc<dyn RowChooser>>,
+    /// Rows that were chosen, and the columns that they are taken from.
+    chosen: Vec<u32>,
+    decoded: Decoded,
 }
 
 /// A row to be sorted by symbol.
@@ -210,6 +219,12 @@ impl Chunks {
         Self::with(sources, None)
     }
 
+    /// The same chunks, some rows of which `chooser` leaves out; with sequence numbers, if they are wanted, only `of_ties_only`.
+    pub fn choosing(mut self, chooser: Option<Arc<dyn RowChooser>>, of_ties_only: bool) -> Self {
+        (self.packer.chooser, self.of_ties_only) = (chooser, of_ties_only);
+        self
+    }
+
     /// Number of all rows. Blocks that are wanted whole are counted by their heads; with `is_stated`, which is for sources that want all
     /// record types and symbols, whole files and blocks are counted as catalog and index state it.
     ///
@@ -243,6 +258,8 @@ impl Chunks {
             errors: VecDeque::new(),
             counted,
             reached: i64::MIN,
+            last: i64::MIN,
+            of_ties_only: false,
         };
         let mut views: Vec<(Arc<Catalog>, Snapshot)> = Vec::new();
         for index in 0..chunks.sources.len() {
@@ -420,7 +437,8 @@ impl Chunks {
     }
 
     fn take_granule(&mut self, index: usize, granule: &Granule) -> Result<bool, Error> {
-        let Self { sources, block, errors, .. } = self;
+        let Self { sources, block, errors, last, .. } = self;
+        *last = granule.time_max.max(*last);
         let source = &mut sources[index];
         let at = ReadContext { stream: &source.stream, space: &source.space };
         let sequences = granule.first_sequence..granule.next_sequence();
@@ -435,8 +453,21 @@ impl Chunks {
     }
 
     fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
-        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors, counted, .. } =
-            self;
+        let (reached, of_ties_only) = (self.reached, self.of_ties_only);
+        let Self {
+            sources,
+            pieces,
+            turns,
+            open,
+            open_max,
+            packer,
+            block,
+            sorting,
+            errors,
+            counted,
+            last,
+            ..
+        } = self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
         if piece.blocks.is_none() {
@@ -448,11 +479,20 @@ impl Chunks {
             source.done.push(piece.part.sequences.clone());
             return Ok(false);
         };
+        let entry = piece.blocks.as_ref().and_then(|blocks| blocks.segment.segment.blocks().get(index));
+        let times = entry.map_or((i64::MIN, i64::MAX), |entry| (entry.time_min, entry.time_max));
+        let nexts = [
+            turns.peek().map(|next| next.0.time),
+            piece.blocks.as_ref().and_then(|blocks| Some(blocks.first()?.0)),
+        ];
+        let may_tie = times.0 <= *last || nexts.into_iter().flatten().any(|next| next <= times.1);
+        *last = times.1.max(*last);
+        let whole = Whole { index, source: turn.source, reached, with_sequences: may_tie || !of_ties_only };
         let taken = match &piece.blocks {
             Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
                 Ok(true) => match counted {
                     Some(counted) => packer.count(blocks, index, source, counted),
-                    None => packer.read(blocks, (index, turn.source), source, out),
+                    None => packer.read(blocks, whole, source, out),
                 },
                 wanted => wanted.map(|_| Taken::AsRows),
             },
@@ -565,7 +605,20 @@ impl Chunks {
     }
 }
 
+/// A block that is wanted whole.
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    index: usize,
+    /// Index of its source.
+    source: usize,
+    /// It has no message before this time.
+    reached: i64,
+    /// Sequence numbers are read if they are wanted.
+    with_sequences: bool,
+}
+
 /// The result of reading a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Chunk,
     /// It has no wanted rows.
@@ -672,10 +725,11 @@ impl Packer {
     fn read(
         &mut self,
         blocks: &SegmentBlocks,
-        (index, source_index): (usize, usize),
+        whole: Whole,
         source: &mut ColumnSource,
         out: &mut Filled,
     ) -> Result<Taken, Error> {
+        let index = whole.index;
         let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
         let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
@@ -698,19 +752,21 @@ impl Packer {
                 return Ok(Taken::AsRows);
             }
             out.begin_whole();
-            match self.fill(segment.plan(), fields, &selection, out) {
-                Ok(true) => {
+            match self.fill(segment.plan(), (fields, &source.stream), &selection, whole, out) {
+                Ok(Taken::Chunk) => {
                     if source.stream.is_untrusted() && !are_right(source, out) {
                         // What is wrong is found and named there.
                         return Ok(Taken::AsRows);
                     }
                     note_block();
-                    out.close_source(source_index);
+                    out.close_source(whole.source);
                     return Ok(Taken::Chunk);
                 }
-                Ok(false) => {
-                    note_block();
-                    return Ok(Taken::Nothing);
+                Ok(taken) => {
+                    if taken == Taken::Nothing {
+                        note_block();
+                    }
+                    return Ok(taken);
                 }
                 // Only its bytes state which column a column follows.
                 Err(damage) if fields.needs_too(&damage) => {}
@@ -719,14 +775,15 @@ impl Packer {
         }
     }
 
-    /// Decodes the columns of the block in `budget`. `false`: it has no wanted rows.
+    /// Decodes the columns of the block in `budget`.
     fn fill(
         &mut self,
         plan: &Plan,
-        fields: &Fields,
+        (fields, stream): (&Fields, &StreamReader),
         selection: &Selection<'_>,
+        whole: Whole,
         out: &mut Filled,
-    ) -> Result<bool, Damage> {
+    ) -> Result<Taken, Damage> {
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
         let symbols = selection.symbols;
         decoder.lanes(raw, selection, &mut self.found)?;
@@ -739,7 +796,7 @@ impl Packer {
             }
         }
         if end == 0 {
-            return Ok(false);
+            return Ok(Taken::Nothing);
         }
         // Rows of one lane are stored in the order of the chunk.
         let is_one = matches!(raw.head().groups[..], [group] if group.lanes == 1);
@@ -750,19 +807,42 @@ impl Packer {
                 decoder.times_by_lane(raw, fields.type_id, symbols, rows, &mut out.times)?;
             }
         }
-        if out.with_sequences && is_one {
+        let is_cut = self.chooser.as_ref().is_some_and(|chooser| {
+            let Filled { times, runs, .. } = &*out;
+            let offered = OfferedRows { times, runs, reached: whole.reached, stream };
+            chooser.choose(&offered, &mut self.chosen) && self.chosen.len() < times.len()
+        });
+        if is_cut && self.chosen.is_empty() {
+            return Ok(Taken::Nothing);
+        }
+        let with_sequences = out.with_sequences && whole.with_sequences;
+        out.are_without_ties = !whole.with_sequences;
+        if with_sequences && is_one {
             decoder.sequences(raw, &mut self.sequences)?;
-        } else if out.with_sequences {
+        } else if with_sequences {
             decoder.sequences(raw, &mut self.row_sequences)?;
             let places = decoder.places(raw, fields.type_id, symbols)?;
             places.pick(&self.row_sequences, &mut self.sequences);
         }
-        if out.with_sequences {
+        if with_sequences {
             out.sequences.extend(self.sequences.iter().map(|sequence| *sequence as u64));
         }
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
-        decoder.columns((plan, raw), (fields.type_id, &fields.columns), symbols, &mut out.values)?;
-        Ok(true)
+        let wanted = (fields.type_id, &fields.columns[..]);
+        if !is_cut {
+            decoder.columns((plan, raw), wanted, symbols, &mut out.values)?;
+            return Ok(Taken::Chunk);
+        }
+        let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);
+        decoder.lane_columns((plan, raw), wanted, symbols, is_step, &mut self.decoded.columns)?;
+        if !self.decoded.find_starts(fields, out.len()) {
+            return Ok(Taken::AsRows);
+        }
+        out.keep_headers(&self.chosen);
+        out.begin_values(fields);
+        let rows = RowPlaces::Homes(Cow::Borrowed(&self.chosen));
+        self.decoded.append_to(fields, &rows, &mut out.values);
+        Ok(Taken::Chunk)
     }
 
     /// Time and sequence number of the last message of the block that was read last.

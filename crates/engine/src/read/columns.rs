@@ -1,6 +1,7 @@
 //! Reads fields as columns: values of many messages in one slice, without building messages.
 
 use crate::error::{Error, Invalid};
+use crate::read::chooser::RowChooser;
 use crate::read::chunks::{Chunks, ColumnSource};
 use crate::read::cursor::HOUR;
 use crate::read::cursor_builder::CursorBuilder;
@@ -59,11 +60,13 @@ pub struct ColumnBuilder {
     record: String,
     fields: Vec<String>,
     with_sequences: bool,
+    of_ties_only: bool,
     in_time_order: bool,
     rows_max: usize,
     limit: u64,
     linger: Duration,
     ranges: Vec<(String, NumberRange)>,
+    chooser: Option<Arc<dyn RowChooser>>,
 }
 
 /// Rows of a chunk in time order, unless the builder states another number.
@@ -83,11 +86,13 @@ impl CursorBuilder {
             record: record.into(),
             fields,
             with_sequences: false,
+            of_ties_only: false,
             in_time_order: false,
             rows_max: CHUNK_ROWS,
             limit: u64::MAX,
             linger: Duration::ZERO,
             ranges: Vec::new(),
+            chooser: None,
         }
     }
 }
@@ -96,6 +101,20 @@ impl ColumnBuilder {
     /// Returns sequence numbers too.
     pub fn with_sequences(mut self) -> Self {
         self.with_sequences = true;
+        self
+    }
+
+    /// Returns sequence numbers, but for chunks by symbol of which no message has the time of one of another chunk: in these, and between
+    /// these and others, times alone tell the order.
+    pub fn with_sequences_of_ties(mut self) -> Self {
+        (self.with_sequences, self.of_ties_only) = (true, true);
+        self
+    }
+
+    /// Lets `chooser` leave out rows of chunks by symbol, before their fields are decoded. It is not asked about all rows: others are
+    /// returned.
+    pub fn choose_rows(mut self, chooser: Arc<dyn RowChooser>) -> Self {
+        self.chooser = Some(chooser);
         self
     }
 
@@ -148,7 +167,7 @@ impl ColumnBuilder {
     /// without it; and as [`CursorBuilder::open`].
     pub fn open(self) -> Result<ColumnCursor, Error> {
         let in_time_order = self.in_time_order;
-        let Self { with_sequences, rows_max, limit, linger, .. } = self;
+        let Self { with_sequences, of_ties_only, rows_max, limit, linger, .. } = self;
         let cursor = self.cursor.clone().types([self.record.as_str()]);
         let by_symbol = !in_time_order && !cursor.skips_history();
         if by_symbol {
@@ -163,7 +182,8 @@ impl ColumnBuilder {
         let from = match by_symbol {
             true => {
                 let live = cursor.is_live().then(|| Box::new(cursor));
-                From::Files { chunks: Box::new(Chunks::new(sources)), live }
+                let chunks = Chunks::new(sources).choosing(self.chooser.clone(), of_ties_only);
+                From::Files { chunks: Box::new(chunks), live }
             }
             false => {
                 let rows = InOrder::new(cursor.open()?, &sources, rows_max, limit);
@@ -517,10 +537,10 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Sequence numbers in the space, if they were requested.
+    /// Sequence numbers in the space, if they were requested; see also [`ColumnBuilder::with_sequences_of_ties`].
     pub fn sequences(&self) -> Option<&'a [u64]> {
-        let Filled { sequences, with_sequences, .. } = &self.cursor.filled;
-        with_sequences.then_some(sequences)
+        let Filled { sequences, with_sequences, are_without_ties, .. } = &self.cursor.filled;
+        (*with_sequences && !are_without_ties).then_some(sequences)
     }
 
     /// The streams and spaces of the rows: runs of rows of one space.

@@ -40,6 +40,8 @@ pub(crate) struct Filled {
     pub values: Vec<ColumnValues>,
     waiting: Waiting,
     pub with_sequences: bool,
+    /// No row of another chunk can have the time of one of these, so they have none though they are wanted.
+    pub are_without_ties: bool,
 }
 
 /// Bodies of rows at the end of a chunk.
@@ -58,6 +60,11 @@ impl Filled {
     /// Removes all rows; later ones have the columns of `fields`.
     pub fn begin(&mut self, fields: &Fields) {
         self.clear();
+        self.begin_values(fields);
+    }
+
+    /// Removes all values; later ones are of the columns of `fields`.
+    pub fn begin_values(&mut self, fields: &Fields) {
         self.values.resize_with(fields.columns.len(), ColumnValues::new);
         self.values.iter_mut().zip(&fields.kinds).for_each(|(values, kind)| values.begin(*kind));
     }
@@ -74,6 +81,7 @@ impl Filled {
         self.sequences.clear();
         self.runs.clear();
         self.symbols.clear();
+        self.are_without_ties = false;
         self.waiting.arena.clear();
         self.waiting.starts.clear();
     }
@@ -91,6 +99,21 @@ impl Filled {
         }
         let values: usize = self.values.iter().map(ColumnValues::bytes).sum();
         values + self.waiting.arena.len() + self.len() * HEADER_BYTES
+    }
+
+    /// Keeps the headers of these rows, ascending, of a chunk by symbol.
+    pub fn keep_headers(&mut self, rows: &[u32]) {
+        keep(&mut self.times, rows);
+        if !self.sequences.is_empty() {
+            keep(&mut self.sequences, rows);
+        }
+        let mut at = 0;
+        self.runs.retain_mut(|run| {
+            let before = at;
+            at += rows[at..].partition_point(|row| *row < run.end);
+            run.end = at as u32;
+            at > before
+        });
     }
 
     /// Notes that all rows since the last call are of a source.
@@ -154,5 +177,32 @@ impl Filled {
     /// Whether bodies wait.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.starts.is_empty()
+    }
+}
+
+/// Moves the values of these rows, ascending, to the front.
+fn keep<T: Copy>(values: &mut Vec<T>, rows: &[u32]) {
+    for (to, row) in rows.iter().enumerate() {
+        values[to] = values[*row as usize];
+    }
+    values.truncate(rows.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_chosen_rows_are_kept() {
+        let mut filled = Filled::new(true);
+        (filled.times, filled.sequences) = ((0..10).collect(), (100..110).collect());
+        filled.runs = [(7, 3), (8, 5), (9, 10)].map(|(symbol, end)| SymbolRun { symbol, end }).to_vec();
+        filled.keep_headers(&[0, 2, 5, 9]);
+        assert_eq!(
+            (&filled.times[..], &filled.sequences[..]),
+            (&[0, 2, 5, 9][..], &[100, 102, 105, 109][..])
+        );
+        let runs: Vec<_> = filled.runs.iter().map(|run| (run.symbol, run.end)).collect();
+        assert_eq!(runs, [(7, 2), (9, 4)]);
     }
 }

@@ -6,6 +6,7 @@
 mod backup;
 mod batches;
 mod child;
+mod chosen_rows;
 mod closed;
 mod counting;
 mod damage;

@@ -124,6 +124,24 @@ impl<F: Fold> RunStates for OfFold<F> {
         runs.iter().try_for_each(|(group, rows)| self.fold.add(&mut self.states[group], &input, rows, 0))
     }
 
+    fn add_ranges(
+        &mut self,
+        columns: &[ArrayRef],
+        ranges: &[(usize, Range<usize>)],
+        total: usize,
+    ) -> Result<()> {
+        self.states.resize(total, F::State::default());
+        let input = self.fold.input(columns)?;
+        let mut ranges = ranges.iter();
+        ranges.try_for_each(|(group, rows)| self.fold.add(&mut self.states[*group], &input, rows.clone(), 0))
+    }
+
+    fn finish(&mut self, total: usize) -> Result<ArrayRef> {
+        let mut states = std::mem::take(&mut self.states);
+        states.resize(total, F::State::default());
+        self.fold.finish(&states)
+    }
+
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         let states = std::mem::take(&mut self.states);
         self.fold.pack(&states)

@@ -67,6 +67,24 @@ pub(crate) trait RunStates: Send {
     /// When a value cannot be an argument, or a state does not fit its type.
     fn add(&mut self, columns: &[ArrayRef], filter: Option<&BooleanArray>, runs: &Runs<'_>) -> Result<()>;
 
+    /// Adds ranges of rows, each to the group of its number; there are so many groups. Only to states that
+    /// [`of_ranges`](super::of_ranges) gave.
+    ///
+    /// # Errors
+    /// As [`RunStates::add`].
+    fn add_ranges(
+        &mut self,
+        columns: &[ArrayRef],
+        ranges: &[(usize, Range<usize>)],
+        total: usize,
+    ) -> Result<()>;
+
+    /// The results of so many groups. It has none after that.
+    ///
+    /// # Errors
+    /// When one does not fit its type.
+    fn finish(&mut self, total: usize) -> Result<ArrayRef>;
+
     /// The states of all groups so far, as columns. It has none after that.
     ///
     /// # Errors

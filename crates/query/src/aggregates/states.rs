@@ -8,11 +8,13 @@ use super::total::{FloatSum, IntSum};
 use super::{by_time, function};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::count::Count;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The states of a function, whose rows come in any order of groups; `None`: it needs one, or is no function of groups.
@@ -33,6 +35,12 @@ pub(crate) fn states(
         return Ok(None);
     }
     Ok(Some(Box::new(ByRow(function.create_groups_accumulator()?))))
+}
+
+/// The states of a function whose rows come as ranges, in any order; `None`: it needs one, or takes rows one by one.
+pub(crate) fn of_ranges(function: &AggregateFunctionExpr, has_filter: bool) -> Option<Box<dyn RunStates>> {
+    let is_free = !function::needs_order(function.fun().name()) && function.order_bys().is_empty();
+    own(function).filter(|_| is_free && !has_filter && !function.is_distinct())
 }
 
 /// The states of functions that take whole runs.
@@ -70,6 +78,27 @@ impl RunStates for Counts {
         Ok(())
     }
 
+    fn add_ranges(
+        &mut self,
+        columns: &[ArrayRef],
+        ranges: &[(usize, Range<usize>)],
+        total: usize,
+    ) -> Result<()> {
+        self.0.resize(total, 0);
+        let nulls = columns[0].logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        for (group, rows) in ranges {
+            let missing = nulls.as_ref().map_or(0, |nulls| nulls.slice(rows.start, rows.len()).null_count());
+            self.0[*group] += (rows.len() - missing) as i64;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, total: usize) -> Result<ArrayRef> {
+        let mut counts = std::mem::take(&mut self.0);
+        counts.resize(total, 0);
+        Ok(Arc::new(Int64Array::from(counts)))
+    }
+
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         Ok(vec![Arc::new(Int64Array::from(std::mem::take(&mut self.0)))])
     }
@@ -81,6 +110,14 @@ struct ByRow(Box<dyn GroupsAccumulator>);
 impl RunStates for ByRow {
     fn add(&mut self, columns: &[ArrayRef], filter: Option<&BooleanArray>, runs: &Runs<'_>) -> Result<()> {
         self.0.update_batch(columns, runs.groups(), filter, runs.total())
+    }
+
+    fn add_ranges(&mut self, _: &[ArrayRef], _: &[(usize, Range<usize>)], _: usize) -> Result<()> {
+        internal_err!("the function takes rows one by one")
+    }
+
+    fn finish(&mut self, _: usize) -> Result<ArrayRef> {
+        internal_err!("the function takes rows one by one")
     }
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {

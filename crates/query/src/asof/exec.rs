@@ -1,15 +1,15 @@
 //! The operator of an as-of join.
 
+use super::ahead::Ahead;
 use super::input::Input;
 use super::last::Last;
 use super::last_of_symbols::LastOfSymbols;
 use super::next::NextRows;
-use super::node::{AsOf, Direction, Match, describe};
+use super::node::{AsOf, Direction, describe};
 use super::output::nothing_of;
 use super::sides::{Begun, Joining, Origin, Side, Sides, properties_of};
 use super::window::{self, Around};
 use crate::batches::{Batches, stream_of};
-use crate::scan::Scan;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::Session;
@@ -23,7 +23,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExprRef, PhysicalSortExpr,
 };
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -52,7 +51,8 @@ impl ExtensionPlanner for AsOfPlanner {
         }
         let Some(join) = node.as_any().downcast_ref::<AsOf>() else { return Ok(None) };
         let Sides([left, mut right]) = Sides::plan(&join.pair, inputs, planner, (session, context))?;
-        if let Some(scan) = by_symbol(&right, join.matching) {
+        let is_backward = join.matching.direction == Direction::Backward;
+        if let Some(scan) = right.to_be_by_symbol().filter(|_| is_backward) {
             right.input = scan;
         }
         let lefts = (0..left.input.schema().fields().len()).map(Origin::Left);
@@ -86,21 +86,17 @@ impl AsOfExec {
         Ok(Self { sides, joining, properties, metrics: ExecutionPlanMetricsSet::new() })
     }
 
-    /// The scan on the right side, if the join reads it by symbol.
-    fn scan_by_symbol(&self) -> Option<&Scan> {
-        scan_of(&self.sides.0[1].input).filter(|scan| scan.is_by_symbol())
-    }
-
     fn start(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rows> {
         let memory = MemoryConsumer::new("AsOfJoin").register(context.memory_pool());
         let [left, right] = &self.sides.0;
         let left_rows = left.input.execute(partition, context.clone())?;
-        if let Some(scan) = self.scan_by_symbol() {
+        if let Some(scan) = right.scan_by_symbol() {
             let (columns, joining) = self.joining.of_fewer_columns();
             let nothing = nothing_of(right)?.project(&columns)?;
             let left = Input::new(left, left_rows);
-            let rows = scan.by_symbol(&columns)?;
-            return Ok(Rows::OfSymbols(LastOfSymbols::new(left, rows, joining, nothing, memory)));
+            let ahead = Arc::new(Ahead::new(joining.matching.strict));
+            let rows = scan.by_symbol(&columns, true, Some(ahead.clone()))?;
+            return Ok(Rows::OfSymbols(LastOfSymbols::new(left, rows, joining, nothing, (ahead, memory))));
         }
         let inputs = [left_rows, right.input.execute(partition, context)?];
         let begun = Begun::new(&self.sides.0, inputs, &self.joining, memory)?;
@@ -109,26 +105,6 @@ impl AsOfExec {
             _ => Rows::Next(NextRows::new(begun)),
         })
     }
-}
-
-/// The scan that an input is.
-fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&Scan> {
-    match input.downcast_ref::<CooperativeExec>() {
-        Some(cooperative) => scan_of(cooperative.input()),
-        None => input.downcast_ref::<Scan>(),
-    }
-}
-
-/// The right side as a scan by symbol, if it is a table whose column `time` is compared, backwards, for equal symbols.
-fn by_symbol(right: &Side, matching: Match) -> Option<Arc<dyn ExecutionPlan>> {
-    let [key] = &right.keys[..] else { return None };
-    let scan = scan_of(&right.input)?;
-    let column = |expr: &PhysicalExprRef| expr.downcast_ref::<Column>().map(Column::index);
-    let is_plain = scan.is_time(column(&right.time)?) && scan.is_symbol(column(key)?);
-    if matching.direction != Direction::Backward || !is_plain {
-        return None;
-    }
-    Some(Arc::new(scan.to_be_by_symbol()?))
 }
 
 /// The order of the result: that of the left side, as far as the result has its columns.
@@ -181,7 +157,7 @@ impl ExecutionPlan for AsOfExec {
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         let [left, right] = self.sides.orders();
-        vec![left, right.filter(|_| self.scan_by_symbol().is_none())]
+        vec![left, right.filter(|_| self.sides.0[1].scan_by_symbol().is_none())]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

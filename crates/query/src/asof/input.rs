@@ -27,7 +27,8 @@ pub(super) struct Rows {
     pub timed: usize,
     /// About how many bytes the batch takes, with times and numbers.
     pub bytes: usize,
-    /// Numbers of keys.
+    /// The keys, and their numbers.
+    pub keys: Vec<ArrayRef>,
     pub numbers: Vec<u32>,
 }
 
@@ -63,6 +64,6 @@ impl Input {
         let timed = rows - times.null_count();
         let times = cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().values().to_vec();
         let bytes = bytes_of(&batch)? + rows * (size_of::<i64>() + size_of::<u32>());
-        Ok(Rows { batch, bytes, times, timed, numbers })
+        Ok(Rows { batch, bytes, times, timed, keys: columns, numbers })
     }
 }

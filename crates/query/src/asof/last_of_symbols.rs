@@ -7,6 +7,8 @@
 //! last of them that were looked at is `best`. When there are many batches, what has been joined is returned, and what is left of
 //! batches that the left side has passed is one row for each symbol: so what is held is a row for each symbol, and some batches.
 
+use super::ahead::Ahead;
+use super::gallop::gallop;
 use super::input::{Input, Rows};
 use super::keys::{Keys, NONE};
 use super::output::{bytes_of, joined, without_others};
@@ -18,6 +20,7 @@ use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::interleave;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Batches that are held before rows are copied; blocks have up to 65,535 rows.
@@ -26,9 +29,19 @@ const HELD: usize = 4;
 /// For each so many keys one batch more is held.
 const KEYS_OF_BATCH: usize = 16_384;
 
+/// Rows and bytes of the left side that are read ahead, before the right side is waited for.
+const AHEAD_ROWS: usize = 1 << 18;
+const AHEAD_BYTES: usize = 32 << 20;
+
 /// A backward join of a table by symbol.
 pub(super) struct LastOfSymbols {
     left: Input,
+    /// Batches of the left side that were read ahead, their rows and bytes.
+    waiting: VecDeque<Rows>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+    is_left_over: bool,
+    ahead: Arc<Ahead>,
     right: BySymbolStream,
     joining: Joining,
     keys: Keys,
@@ -89,12 +102,17 @@ impl LastOfSymbols {
         right: BySymbolStream,
         joining: Joining,
         nothing: RecordBatch,
-        memory: MemoryReservation,
+        (ahead, memory): (Arc<Ahead>, MemoryReservation),
     ) -> Self {
         let nothing =
             Held { batch: nothing, times: Vec::new().into(), sequences: Vec::new().into(), bytes: 0 };
         Self {
             left,
+            waiting: VecDeque::new(),
+            waiting_rows: 0,
+            waiting_bytes: 0,
+            is_left_over: false,
+            ahead,
             right,
             joining,
             keys: Keys::of_texts(),
@@ -117,7 +135,7 @@ impl LastOfSymbols {
         loop {
             let (rows, start) = match self.rows.take() {
                 Some(rows) => rows,
-                None => match self.left.next(&mut self.keys).await? {
+                None => match self.next_of_left().await? {
                     Some(rows) => (rows, 0),
                     None => return Ok(None),
                 },
@@ -152,6 +170,33 @@ impl LastOfSymbols {
         }
     }
 
+    /// The next batch of the left side.
+    async fn next_of_left(&mut self) -> Result<Option<Rows>> {
+        if self.waiting.is_empty() && !self.is_left_over {
+            self.read_left().await?;
+        }
+        let Some(rows) = self.waiting.pop_front() else { return Ok(None) };
+        self.waiting_rows -= rows.numbers.len();
+        self.waiting_bytes -= rows.bytes;
+        self.memory.shrink(rows.bytes.min(self.memory.size()));
+        Ok(Some(rows))
+    }
+
+    /// Reads a batch of the left side ahead.
+    async fn read_left(&mut self) -> Result<()> {
+        let Some(rows) = self.left.next(&mut self.keys).await? else {
+            self.is_left_over = true;
+            self.ahead.pause(true);
+            return Ok(());
+        };
+        self.memory.try_grow(rows.bytes)?;
+        self.ahead.note(&rows);
+        self.waiting_rows += rows.numbers.len();
+        self.waiting_bytes += rows.bytes;
+        self.waiting.push_back(rows);
+        Ok(())
+    }
+
     /// Whether rows up to a time are still to be read.
     fn lacks(&self, time: i64) -> bool {
         !self.is_right_over && (self.reached < time || self.reached == time && !self.joining.matching.strict)
@@ -163,18 +208,24 @@ impl LastOfSymbols {
 
     /// Reads a batch of the right side.
     async fn read(&mut self) -> Result<()> {
+        while !self.is_left_over && self.waiting_rows < AHEAD_ROWS && self.waiting_bytes < AHEAD_BYTES {
+            self.read_left().await?;
+        }
+        // The thread that reads the right side waits no longer for rows that are not read.
+        self.ahead.pause(self.is_left_over);
+        self.symbols.resize_with(self.keys.len(), Symbol::default);
         let Some(rows) = self.right.next().await? else {
             self.is_right_over = true;
             return Ok(());
         };
         self.number(&rows)?;
-        let BySymbol { batch, times, sequences, symbols, reached, .. } = rows;
+        let BySymbol { batch, times, sequences, runs, reached, .. } = rows;
         self.reached = reached;
         let index = self.held.len();
         let mut at = 0;
-        while at < symbols.len() {
-            let end = gallop(symbols.len(), at, |row| symbols[row] == symbols[at]);
-            let symbol = &mut self.symbols[self.numbers[symbols[at] as usize] as usize];
+        for run in runs {
+            let end = run.end as usize;
+            let symbol = &mut self.symbols[self.numbers[run.symbol as usize] as usize];
             symbol.runs.push(Run { batch: index, at, end });
             at = end;
         }
@@ -243,8 +294,16 @@ impl LastOfSymbols {
         // There is room for more, however many overlap: otherwise nothing would be read any more.
         self.needed = self.held.len();
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
-        self.memory.try_resize(bytes + self.keys.bytes() + self.symbols.len() * size_of::<Symbol>())?;
+        let symbols = self.keys.bytes() + self.symbols.len() * size_of::<Symbol>();
+        self.memory.try_resize(bytes + symbols + self.waiting_bytes)?;
         Ok(())
+    }
+}
+
+/// The thread that reads the right side does not wait for a join that has ended.
+impl Drop for LastOfSymbols {
+    fn drop(&mut self) {
+        self.ahead.pause(true);
     }
 }
 
@@ -275,26 +334,6 @@ impl Symbol {
     }
 }
 
-/// The first place from `at` on, and before `end`, where a condition does not hold that holds for those before it: found with steps
-/// that double, then halves, since it is often near.
-#[inline]
-fn gallop(end: usize, at: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut step) = (at, 1);
-    while from + step <= end && holds(from + step - 1) {
-        from += step;
-        step *= 2;
-    }
-    let mut to = end.min(from + step - 1);
-    while from < to {
-        let middle = from + (to - from) / 2;
-        match holds(middle) {
-            true => from = middle + 1,
-            false => to = middle,
-        }
-    }
-    from
-}
-
 /// Some rows of batches as one batch.
 fn copied(held: &[Held], indices: &[(usize, usize)]) -> Result<Held> {
     let copy = |column: usize| {
@@ -307,20 +346,4 @@ fn copied(held: &[Held], indices: &[(usize, usize)]) -> Result<Held> {
     let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
     let bytes = bytes_of(&batch)?;
     Ok(Held { batch, times: Vec::new().into(), sequences: Vec::new().into(), bytes })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::gallop;
-
-    #[test]
-    fn places_are_found_from_anywhere() {
-        for end in 0..40 {
-            for at in 0..=end {
-                for place in at..=end {
-                    assert_eq!(gallop(end, at, |row| row < place), place, "{at} {end}");
-                }
-            }
-        }
-    }
 }

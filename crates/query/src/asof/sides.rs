@@ -5,6 +5,7 @@ use super::keys::Keys;
 use super::node::Match;
 use super::output::{nothing_of, types_of};
 use super::pair::Pair;
+use crate::scan::Scan;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -15,10 +16,12 @@ use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, LexRequirement, OrderingRequirements, PhysicalExprRef,
     PhysicalSortExpr,
 };
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
@@ -44,9 +47,31 @@ impl Side {
         LexOrdering::new(exprs.map(|expr| PhysicalSortExpr::new(expr.clone(), options)))
     }
 
+    /// The table that it is, if the join reads it by symbol.
+    pub fn scan_by_symbol(&self) -> Option<&Scan> {
+        scan_of(&self.input).filter(|scan| scan.is_by_symbol())
+    }
+
+    /// Its table, to be read by symbol: if it is one, whose columns `time` and `symbol` are what is compared.
+    pub fn to_be_by_symbol(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let [key] = &self.keys[..] else { return None };
+        let scan = scan_of(&self.input)?;
+        let column = |expr: &PhysicalExprRef| expr.downcast_ref::<Column>().map(Column::index);
+        let is_plain = scan.is_time(column(&self.time)?) && scan.is_symbol(column(key)?);
+        Some(Arc::new(scan.to_be_by_symbol().filter(|_| is_plain)?))
+    }
+
     /// Its expressions.
     fn exprs(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         iter::once(&self.time).chain(&self.keys).chain(&self.ties)
+    }
+}
+
+/// The scan that an input is.
+fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&Scan> {
+    match input.downcast_ref::<CooperativeExec>() {
+        Some(cooperative) => scan_of(cooperative.input()),
+        None => input.downcast_ref::<Scan>(),
     }
 }
 

@@ -2,12 +2,14 @@
 //! last ones at a list of times before and after it.
 //!
 //! [`syntax`] makes as-of joins of them that the parser accepts, [`select`] puts the aggregates of a query into the join, [`relation`]
-//! plans it as a [`node`], and [`rows`] runs it.
+//! plans it as a [`node`], and [`rows`] runs it, or [`ranges`] where the right
+//! side is a table.
 
 mod aggregates;
 mod exec;
 pub(super) mod filters;
 mod node;
+mod ranges;
 pub(super) mod relation;
 mod rows;
 pub(crate) mod select;

@@ -9,11 +9,12 @@ use datafusion::arrow::array::{
     StringViewArray, TimestampNanosecondArray,
 };
 use datafusion::arrow::compute::{filter, filter_record_batch, take};
-use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use std::sync::Arc;
+use tapedb_engine::SymbolRun;
 
 /// Rows whose arguments are computed at once: few, so that they are in a cache near by.
 const ROWS: usize = 8_192;
@@ -54,7 +55,7 @@ impl Grouping {
     /// # Errors
     /// When an argument or a bucket cannot be computed, or a state does not fit its type.
     pub fn block(&mut self, rows: BySymbol) -> Result<Option<RecordBatch>> {
-        let BySymbol { mut batch, mut times, mut symbols, names, .. } = rows;
+        let BySymbol { mut batch, mut times, mut runs, names, .. } = rows;
         // One after the other: a condition may be about what the one before it has left.
         for expr in &self.conditions {
             let wanted = condition(expr, &batch)?;
@@ -65,20 +66,25 @@ impl Grouping {
             batch = filter_record_batch(&batch, &wanted)?;
             let of_times = kept(Arc::new(TimestampNanosecondArray::new(times, None)))?;
             times = of_times.as_primitive::<TimestampNanosecondType>().values().clone();
-            let of_symbols = kept(Arc::new(Int32Array::new(symbols, None)))?;
-            symbols = of_symbols.as_primitive::<Int32Type>().values().clone();
+            let (mut at, mut end) = (0, 0);
+            for run in &mut runs {
+                let rows = run.end as usize - std::mem::replace(&mut at, run.end as usize);
+                end += wanted.slice(at - rows, rows).true_count();
+                run.end = end as u32;
+            }
         }
         if times.is_empty() {
             return Ok(None);
         }
-        let (mut starts, mut ends, mut at) = (Vec::new(), Vec::new(), 0);
+        let (mut starts, mut symbols, mut ends, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
         let mut known = vec![Bucket::NONE; self.grids.len()];
-        while at < times.len() {
-            let end = at + symbols[at..].partition_point_from_front(|symbol| *symbol == symbols[at]);
+        for SymbolRun { symbol, end } in &runs {
+            let end = *end as usize;
             while at < end {
                 let to = bucket::end(&self.grids, &mut known, times[at]);
                 let is_inside = |time: &i64| *time < to || to == i64::MAX;
                 starts.push(at);
+                symbols.push(*symbol as i32);
                 at += times[at..end].partition_point_from_front(is_inside);
                 ends.push(at);
             }
@@ -94,7 +100,7 @@ impl Grouping {
                 states.add(&columns, is_wanted.as_ref(), &runs)?;
             }
         }
-        self.groups(&starts, (&times, &symbols), &names).map(Some)
+        self.groups(&starts, (&times, symbols), &names).map(Some)
     }
 
     /// The times of the first rows of groups, as a column.
@@ -104,22 +110,22 @@ impl Grouping {
         Ok(RecordBatch::try_new(self.times.clone(), vec![Arc::new(column)])?)
     }
 
-    /// The keys of groups that begin at these rows, and their states.
+    /// The keys of groups that begin at these rows, of these symbols, and their states.
     fn groups(
         &mut self,
         starts: &[usize],
-        (times, symbols): (&[i64], &[i32]),
+        (times, symbols): (&[i64], Vec<i32>),
         names: &StringArray,
     ) -> Result<RecordBatch> {
         let groups = starts.len();
+        let symbols = Int32Array::from(symbols);
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for key in &self.keys {
             columns.push(match key {
                 Key::Symbol => {
                     let views = self.names.take().filter(|known| known.len() == names.len());
                     let views = self.names.insert(views.unwrap_or_else(|| StringViewArray::from(names)));
-                    let places = Int32Array::from_iter_values(starts.iter().map(|start| symbols[*start]));
-                    take(views, &places, None)?
+                    take(views, &symbols, None)?
                 }
                 Key::Bucket(expr) => expr.evaluate(&self.first_times(starts, times)?)?.into_array(groups)?,
             });

@@ -7,13 +7,14 @@ use super::block::{Arguments, Key};
 use super::bucket;
 use super::exec::{GroupBySymbolExec, Work, of_one, scan_of};
 use crate::aggregates::states;
+use crate::columns::{columns_of, moved};
 use crate::error::wrapped;
 use crate::scan::Scan;
 use crate::time::grid::Grid;
 use crate::time::time_bucket::NAME;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
@@ -198,24 +199,4 @@ impl Below {
         };
         expr.clone().transform_up(replace).data()
     }
-}
-
-/// The columns of an expression.
-fn columns_of(expr: &PhysicalExprRef) -> Result<BTreeSet<usize>> {
-    let mut columns = BTreeSet::new();
-    expr.apply(|expr| {
-        columns.extend(expr.downcast_ref::<Column>().map(Column::index));
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(columns)
-}
-
-/// The same expression of columns in other places.
-fn moved(expr: &PhysicalExprRef, place: &dyn Fn(usize) -> Option<usize>) -> Result<PhysicalExprRef> {
-    let replace = |expr: PhysicalExprRef| {
-        let column = expr.downcast_ref::<Column>();
-        let new = column.and_then(|column| Some(Column::new(column.name(), place(column.index())?)));
-        Ok(new.map_or_else(|| Transformed::no(expr.clone()), |new| Transformed::yes(Arc::new(new) as _)))
-    };
-    expr.clone().transform_up(replace).data()
 }

@@ -2,6 +2,7 @@
 
 use super::aggregates::Aggregate;
 use super::node::{Around, Outcome, Window};
+use super::ranges::{Ranges, are_of_ranges};
 use super::rows::{Finish, Rows};
 use crate::asof::sides::{Sides, properties_of};
 use crate::batches::stream_of;
@@ -32,7 +33,7 @@ pub(in crate::asof) fn plan_extension(
     session: &dyn Session,
     context: &PhysicalPlanningContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let sides = Sides::plan(&join.pair, inputs, planner, (session, context))?;
+    let mut sides = Sides::plan(&join.pair, inputs, planner, (session, context))?;
     let finish = match &join.outcome {
         Outcome::Offsets(_, offsets) => Finish::Offsets(offsets.clone()),
         Outcome::Aggregates(aggregates) => {
@@ -46,11 +47,18 @@ pub(in crate::asof) fn plan_extension(
             Finish::Aggregates(aggregates.iter().map(plan).collect::<Result<_>>()?)
         }
     };
+    if let Finish::Aggregates(aggregates) = &finish
+        && are_of_ranges(aggregates)
+        && !join.window.prevailing
+        && let Some(scan) = sides.0[1].to_be_by_symbol()
+    {
+        sides.0[1].input = scan;
+    }
     let schema = datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(join).inner().clone();
     Ok(Arc::new(AroundExec::new(sides, join.window, finish, schema)))
 }
 
-/// Joins two inputs that are in the order of time.
+/// Joins two inputs that are in the order of time, but for a table on the right side that is read by symbol.
 #[derive(Debug)]
 struct AroundExec {
     sides: Sides,
@@ -109,7 +117,8 @@ impl ExecutionPlan for AroundExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        self.sides.orders().into()
+        let [left, right] = self.sides.orders();
+        vec![left, right.filter(|_| self.sides.0[1].scan_by_symbol().is_none())]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -135,6 +144,12 @@ impl ExecutionPlan for AroundExec {
         let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let [left, right] = &self.sides.0;
+        if let (Some(scan), Finish::Aggregates(aggregates)) = (right.scan_by_symbol(), &self.finish) {
+            let rows = left.input.execute(partition, context)?;
+            let window = (self.window, &aggregates[..]);
+            let ranges = Ranges::new((left, rows), scan, window, &self.schema, memory)?;
+            return Ok(stream_of(ranges, self.schema.clone(), metrics));
+        }
         let inputs =
             [left.input.execute(partition, context.clone())?, right.input.execute(partition, context)?];
         let rows = Rows::new(&self.sides.0, inputs, (self.window, &self.finish), &self.schema, memory)?;

@@ -23,7 +23,7 @@ from .rivals import TAKES_ANY, TITLES, WITHOUT, questdb_server
 from .table import table
 from .worker import Task, measure
 
-_THREADS = (1, 2)
+_THREADS = "1,2"
 
 
 def main() -> None:
@@ -53,6 +53,12 @@ def _arguments() -> argparse.Namespace:
         type=lambda text: text.split(","),
         default=list(TITLES),
         help="rivals, such as duckdb,polars",
+    )
+    parser.add_argument(
+        "--threads",
+        type=lambda text: [int(count) for count in text.split(",")],
+        default=_THREADS,
+        help="numbers of threads, each on as many cores (default 1,2)",
     )
     add_options(parser)
     args = parser.parse_args()
@@ -84,7 +90,7 @@ def _run(args: argparse.Namespace, folder: Path) -> None:
         # Every rival in turn, so that other load on the machine affects them all.
         for query in queries:
             for rival in args.only:
-                for threads in _THREADS:
+                for threads in args.threads:
                     if (rival, query.case) not in WITHOUT and (rival != "pandas" or threads == 1):
                         _measure(rival, query, threads, hour, sources, expected[query.case], folder, report)
     rows = report.rows(machine.line())
@@ -101,6 +107,7 @@ def _ours(args: argparse.Namespace, db: Path, report: Report) -> None:
     quotes = max(args.rows * 53 // 200, 1000)
     command = [args.tapedb, "bench", "sql", "--json", "--runs", "1", "--keep", "--db", db, "--only", cases]
     command += ["--messages", args.rows, "--history", args.rows, "--quotes", quotes, "--trades", max(args.rows // 20, 100)]
+    command += ["--threads", ",".join(map(str, args.threads))]
     command += ["--data", args.data] if args.data else []
     for row in map(Row.parse, filter(str.strip, _output(command).decode().splitlines())):
         report.add(row.case, row.metric, row.unit, row.value)

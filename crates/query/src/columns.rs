@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The columns of an expression.
 ///
 /// # Errors
-/// None, in fact.
+/// Those of the walk over the expression.
 pub(crate) fn columns_of(expr: &PhysicalExprRef) -> Result<BTreeSet<usize>> {
     let mut columns = BTreeSet::new();
     expr.apply(|expr| {

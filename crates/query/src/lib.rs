@@ -39,6 +39,7 @@ mod compact;
 mod complexity;
 mod decimal;
 mod describe;
+mod distinct_from;
 mod error;
 mod extents;
 mod functions;

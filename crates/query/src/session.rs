@@ -6,6 +6,7 @@ use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
 use crate::book::{self, Book};
 use crate::catalog::{CATALOG, Latest, MAIN, Streams};
 use crate::complexity;
+use crate::distinct_from;
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
 use crate::functions;
@@ -222,6 +223,7 @@ impl Sql {
         let snapshot = Arc::new(Snapshot::new(db, options, may_read.as_ref(), slice)?);
         if let Some(ast) = names::ast_of(&mut statement) {
             complexity::check(ast)?;
+            distinct_from::bind(ast);
         }
         names::resolve(&mut statement, &snapshot, parameters)?;
         if let Some(ast) = names::ast_of(&mut statement) {

@@ -678,7 +678,7 @@ impl Decoder {
         })?;
         for Wanted { index, column, .. } in &wanted {
             let group = block.head().groups_of(type_id).start as u16;
-            let restored = out[*index].restore_far();
+            let restored = out[*index].restore_doubtful();
             restored.map_err(|flaw| Columns { block, group }.damage(usize::from(*column), flaw))?;
         }
         let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();

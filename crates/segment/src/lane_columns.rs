@@ -3,7 +3,7 @@
 //! Numbers of one column are mostly near each other. So they are kept as one number of 64 bits and a distance of 32 bits for
 //! each: half the bytes to write and to gather from, which the cache near by holds.
 
-use crate::coefficients::{DecimalForm, restore};
+use crate::coefficients::{COEFFICIENT_BITS, DecimalForm, restore};
 use crate::damage::Flaw;
 use crate::encoding::{GROUP, OFFSET_BITS, Strip};
 use crate::plan::ColumnKind;
@@ -35,8 +35,7 @@ pub struct LaneColumn {
     pub(crate) form: Form,
     pub(crate) near: Near,
     pub(crate) values: ColumnValues,
-    /// The numbers are coefficients, from which decimals are restored when they are taken: the bounds of `near` make sure that this is
-    /// possible.
+    /// The numbers are coefficients, from which decimals are restored when they are taken: they are so small that this is possible.
     pub(crate) decimals: Option<DecimalForm>,
 }
 
@@ -128,14 +127,13 @@ impl LaneColumn {
         }
     }
 
-    /// Restores decimals now whose numbers are not near, or may be none.
+    /// Restores decimals now that may be none.
     ///
     /// # Errors
     /// When one is none.
-    pub(crate) fn restore_far(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn restore_doubtful(&mut self) -> Result<(), Flaw> {
         let Some(form) = self.decimals.filter(|_| self.form == Form::Near) else { return Ok(()) };
-        if self.near.is_near && self.near.base.unsigned_abs() < BASE_END && EXPONENTS.contains(&form.exponent)
-        {
+        if EXPONENTS.contains(&form.exponent) && self.near.are_small() {
             return Ok(());
         }
         self.decimals = None;
@@ -208,6 +206,18 @@ impl Near {
         }
         self.set_far(place);
         strip.write(&mut self.far[place..place + count]);
+    }
+
+    /// Whether all numbers are below 2^53.
+    fn are_small(&self) -> bool {
+        if self.is_near {
+            return self.base.unsigned_abs() < BASE_END;
+        }
+        let all = widest(
+            #[inline(always)]
+            || self.far.iter().fold(0, |all, number| all | number.unsigned_abs()),
+        );
+        all >> COEFFICIENT_BITS == 0
     }
 
     /// Keeps the numbers, of which there are so many yet, in 64 bits.

@@ -37,18 +37,21 @@ impl LogDir {
 
     /// The log files in order.
     pub(crate) fn logs(&self) -> Result<Vec<u64>, LogError> {
-        let names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
-        let mut logs: Vec<_> = names.iter().filter_map(|name| log_of_name(name)).collect();
-        logs.sort_unstable();
-        Ok(logs)
+        let listed = self.storage.list_where(&self.path, &mut |name| log_of_name(name).is_some());
+        Ok(logs_among(&listed.map_err(|e| LogError::io("list", &self.path, e))?))
+    }
+
+    /// Names of the files in the directory.
+    pub(crate) fn names(&self) -> Result<Vec<String>, LogError> {
+        self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))
     }
 
     /// Removes what a killed writer has left: drafts, and log files and indexes before `first_file`.
-    pub(crate) fn remove_left_over(&self, first_file: u64) -> Result<(), LogError> {
-        let mut names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
+    pub(crate) fn remove_left_over(&self, first_file: u64, names: &[String]) -> Result<(), LogError> {
+        let mut names: Vec<&String> = names.iter().collect();
         names.sort_unstable();
         let is_older = |file: Option<u64>| file.is_some_and(|file| file < first_file);
-        for name in &names {
+        for name in names {
             let is_draft = name.ends_with(".idx.tmp") || [END_DRAFT, PRODUCERS_DRAFT].contains(&&**name);
             if is_draft || is_older(index_of_name(name)) {
                 self.remove(&self.path.join(name))?;
@@ -171,6 +174,13 @@ impl LogDir {
         let overlaps = granules.first().is_some_and(|first| first.first_sequence < expected);
         (!overlaps).then_some(granules)
     }
+}
+
+/// The log files, in order, among these names.
+pub(crate) fn logs_among(names: &[String]) -> Vec<u64> {
+    let mut logs: Vec<_> = names.iter().filter_map(|name| log_of_name(name)).collect();
+    logs.sort_unstable();
+    logs
 }
 
 /// Splits the files of a log, in order, into those whose messages are all below `first_sequence` (the next file begins at

@@ -41,6 +41,29 @@ impl Storage for DiskStorage {
         Ok(entries)
     }
 
+    #[cfg(target_os = "linux")]
+    fn list_where(&self, dir: &Path, is_wanted: &mut dyn FnMut(&str) -> bool) -> io::Result<Vec<String>> {
+        use rustix::fs::{FileType, RawDir};
+        let directory = File::open(dir)?;
+        let mut buffer = vec![std::mem::MaybeUninit::uninit(); LIST_BYTES];
+        let mut entries = RawDir::new(&directory, &mut buffer);
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if [".", ".."].contains(&name) || !is_wanted(name) {
+                continue;
+            }
+            let is_file = match entry.file_type() {
+                FileType::Directory => false,
+                FileType::Symlink | FileType::Unknown => is_file(&dir.join(name))?,
+                _ => true,
+            };
+            names.extend(is_file.then(|| name.to_string()));
+        }
+        Ok(names)
+    }
+
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => Ok(Some(Kind::Directory)),
@@ -90,6 +113,22 @@ impl Storage for DiskStorage {
     fn identity(&self, path: &Path) -> io::Result<FileId> {
         let metadata = fs::metadata(path)?;
         Ok(FileId::new(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// Bytes of names that are read from a directory at once.
+#[cfg(target_os = "linux")]
+const LIST_BYTES: usize = 256 << 10;
+
+/// Whether there is something at a path that is not a directory: as [`kind_of`].
+#[cfg(target_os = "linux")]
+fn is_file(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Ok(!fs::metadata(path).is_ok_and(|target| target.is_dir())),
+        Ok(found) => Ok(!found.is_dir()),
+        // It was removed after the directory was read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -28,10 +28,12 @@ impl LogDir {
     /// The log's salt, from the first file that has it; `None` when none has.
     pub(crate) fn salt(&self) -> Option<u64> {
         let recorded = EndRecord::read(self).ok().and_then(EndRecord::end).map(|end| end.salt);
-        recorded.or_else(|| {
-            let files = self.logs().ok()?;
-            files.iter().rev().find_map(|&file| self.salt_of(file))
-        })
+        recorded.or_else(|| self.salt_among(&self.logs().ok()?))
+    }
+
+    /// The salt in the last of these log files that has it.
+    pub(crate) fn salt_among(&self, files: &[u64]) -> Option<u64> {
+        files.iter().rev().find_map(|&file| self.salt_of(file))
     }
 
     /// The salt in the header of a log file, or of its index.

@@ -48,6 +48,13 @@ pub trait Storage: Send + Sync {
         Ok(files.map(|entry| entry.name).collect())
     }
 
+    /// The names that [`list`](Self::list) gives and that are wanted: where a directory has very many files, the others cost little.
+    fn list_where(&self, dir: &Path, is_wanted: &mut dyn FnMut(&str) -> bool) -> io::Result<Vec<String>> {
+        let mut names = self.list(dir)?;
+        names.retain(|name| is_wanted(name));
+        Ok(names)
+    }
+
     /// The whole content of a file; one longer than `bytes_max` is [`io::ErrorKind::FileTooLarge`].
     fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         read_all(&*self.open_read(path)?, bytes_max)

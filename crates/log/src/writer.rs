@@ -1,6 +1,6 @@
 //! The write side of a log.
 
-use crate::directory::{LogDir, split_stale};
+use crate::directory::{LogDir, logs_among, split_stale};
 use crate::end::{End, EndRecord};
 use crate::error::LogError;
 use crate::format::FILE_HEADER_BYTES;
@@ -82,18 +82,40 @@ impl LogWriter {
     ) -> Result<(Self, Recovery), LogError> {
         let sync = options.durability == Durability::Sync;
         make_dir(&*storage, dir, sync).map_err(|e| LogError::io("create", dir, e))?;
-        let LogOptions { stream_id, space, mut first_sequence, .. } = options;
+        let LogOptions { stream_id, space, .. } = options;
         let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
+        let names = dir.names()?;
+        Self::open_in(dir, options, &names)
+    }
+
+    /// [`LogWriter::open`] in a directory that exists and whose files are known: it is not read again. Files of others, of which
+    /// there may be very many, may be left out.
+    ///
+    /// # Errors
+    /// When a file cannot be read or repaired, or is another stream's.
+    pub fn open_among(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        options: LogOptions,
+        names: &[String],
+    ) -> Result<(Self, Recovery), LogError> {
+        let LogOptions { stream_id, space, .. } = options;
+        Self::open_in(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, options, names)
+    }
+
+    fn open_in(dir: LogDir, options: LogOptions, names: &[String]) -> Result<(Self, Recovery), LogError> {
+        let mut first_sequence = options.first_sequence;
         let recorded = EndRecord::read(&dir)?;
-        let files = dir.logs()?;
-        let salt = dir.salt().unwrap_or_else(random_salt);
+        let files = logs_among(names);
+        let salt = recorded.end().map(|end| end.salt).or_else(|| dir.salt_among(&files));
+        let salt = salt.unwrap_or_else(random_salt);
         if options.bytes_max.is_some() {
             first_sequence = files.first().map_or(first_sequence, |&file| file.max(first_sequence));
         }
         let log = Log::empty(dir, first_sequence, true);
         let mut recovery = Recovery::default();
         let (_, files) = split_stale(&files, first_sequence);
-        log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence))?;
+        log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence), names)?;
         let mut producers = Producers::read(&log.dir);
         let opened = match files.split_last() {
             None => {

@@ -114,6 +114,10 @@ fn main() -> ExitCode {
     {
         tapedb_engine::set_object_cache_bytes(bytes);
     }
+    let threads = std::env::var("TAPEDB_MAINTENANCE_THREADS").ok().and_then(|text| text.parse().ok());
+    if let Some(threads) = threads {
+        tapedb_engine::set_maintenance_threads(threads);
+    }
     let words = without_empty_variables(Cli::command()).try_get_matches();
     let cli = match words.and_then(|words| Cli::from_arg_matches(&words)) {
         Ok(cli) => cli,

@@ -12,6 +12,7 @@ pub(crate) mod lines;
 pub(crate) mod lost_messages;
 pub(crate) mod lost_symbols;
 pub(crate) mod manifest;
+pub(crate) mod parts;
 pub(crate) mod quarantine;
 pub(crate) mod reader;
 pub(crate) mod refused;
@@ -31,6 +32,7 @@ use crate::space::refused::Refused;
 use crate::space::seal_queue::SealQueue;
 use crate::stream::observe::Observers;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -65,8 +67,8 @@ pub(crate) struct Space {
     pub seal_queue: SealQueue,
     /// What the last writer of a segment has learned about columns, of which version of the schema and in which tier.
     learned: Mutex<Option<(u16, Tier, Learned)>>,
-    /// Of what there was nothing to merge: the generation of the catalog, limits of bytes and time, and how many segments were apart.
-    merged: Mutex<Option<Merged>>,
+    /// A catalog of which there was nothing to merge.
+    merged: Mutex<Option<(Merging, Arc<Catalog>)>>,
     /// Its files; used while the catalog is changed.
     manifest: Mutex<manifest::Writer>,
     /// Notified of changes.
@@ -89,8 +91,8 @@ impl Deref for Space {
     }
 }
 
-/// See [`Space::is_merged`].
-type Merged = (u64, (u64, u64), [usize; 2]);
+/// What decides which parts are merged, besides the catalog: limits of bytes and time, and how many segments are apart, and damaged.
+pub(crate) type Merging = ((u64, u64), [usize; 2]);
 
 /// Why maintenance cannot merge a segment like all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,10 +123,11 @@ impl Space {
         // Copies are rewritten before files are removed that an older one names.
         let found = manifest::read_to_write(&*storage, directory, owner)?;
         let catalog = found.ok_or_else(|| no_catalog(directory))?;
-        remove_leftovers(&*storage, directory, &catalog)?;
         quarantine_damaged(&*storage, directory, &catalog)?;
+        let names = other_files(&*storage, directory, &catalog)?;
+        remove_leftovers(&*storage, directory, &names)?;
         let options = LogOptions { first_sequence: catalog.sealed, ..options };
-        let (mut writer, recovery) = LogWriter::open(storage.clone(), directory, options)?;
+        let (mut writer, recovery) = LogWriter::open_among(storage.clone(), directory, options, &names)?;
         writer.sync_symbols(symbols);
         let catalog = end_deletions(&*storage, directory, owner, catalog, writer.next_sequence())?;
         let next_number = AtomicU64::new(catalog.next_number);
@@ -221,14 +224,15 @@ impl Space {
         failure.or_else(|| self.offload_failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Whether it is known that there is nothing to merge.
-    pub fn is_merged(&self, of: Merged) -> bool {
-        *self.merged.lock().unwrap_or_else(PoisonError::into_inner) == Some(of)
+    /// The last catalog of which there was nothing to merge, if that was found under the same conditions.
+    pub fn merged(&self, of: Merging) -> Option<Arc<Catalog>> {
+        let merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        merged.as_ref().filter(|(known, _)| *known == of).map(|(_, catalog)| catalog.clone())
     }
 
     /// Notes that there is nothing to merge.
-    pub fn note_merged(&self, of: Merged) {
-        *self.merged.lock().unwrap_or_else(PoisonError::into_inner) = Some(of);
+    pub fn note_merged(&self, of: Merging, catalog: &Arc<Catalog>) {
+        *self.merged.lock().unwrap_or_else(PoisonError::into_inner) = Some((of, catalog.clone()));
     }
 
     /// What writers of segments have learned about the columns of a version of the schema, in a tier.
@@ -299,7 +303,7 @@ impl Space {
         };
         let kept: HashSet<(u64, bool)> = added.iter().filter_map(place).collect();
         for part in removed {
-            if let (Some(place), Some(path)) = (place(part), part.local_path(&self.directory))
+            if let (Some(place), Some(path)) = (place(&part), part.local_path(&self.directory))
                 && !kept.contains(&place)
             {
                 let _ = self.storage.remove(&path);
@@ -321,24 +325,50 @@ fn end_deletions(
     Ok(ended)
 }
 
-/// Removes files that an earlier writer did not complete, and files that it had replaced.
-fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
-    // By first sequence number, with the number, and whether only a foot is here: names are in no order, and there may be very many.
-    let kept: HashMap<u64, (u64, bool)> = catalog
+/// The files of the directory but those that the catalog names, of which there may be very many: the directory is read once.
+fn other_files(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<Vec<String>, Error> {
+    // By first sequence number, with the number, and whether only a foot is here: names are in no order, and a search in a sorted list would
+    // miss the processor's caches at each step.
+    let numbers = catalog
         .parts
         .iter()
-        .filter_map(|part| Some((part.sequences.start, (part.content.as_ref()?.number, part.is_object()))))
-        .collect();
+        .filter_map(|part| Some((part.sequences.start, (part.content.as_ref()?.number, part.is_object()))));
+    let mut kept =
+        HashMap::with_capacity_and_hasher(catalog.parts.len(), BuildHasherDefault::<Mixed>::default());
+    kept.extend(numbers);
     let is_kept = |name: &str| numbers_of(name).is_some_and(|(first, kind)| kept.get(&first) == Some(&kind));
+    storage.list_where(directory, &mut |name| !is_kept(name)).map_err(Error::io("list", directory))
+}
+
+/// Hashes sequence numbers, which are those of this database: no adversary chooses them so that they collide.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Both halves of the product: the lowest bits of numbers are often the same.
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+/// Removes files that an earlier writer did not complete, and files that it had replaced.
+fn remove_leftovers(storage: &dyn Storage, directory: &Path, others: &[String]) -> Result<(), Error> {
     let is_draft = |name: &str| {
         let drafts = [SEGMENT_EXTENSION, FOOT_EXTENSION];
         drafts.iter().any(|extension| name.ends_with(&format!(".{extension}.{DRAFT_EXTENSION}")))
     };
-    for name in storage.list(directory).map_err(Error::io("list", directory))? {
-        if is_draft(&name) || (is_segment(&name) && !is_kept(&name)) {
-            let path = directory.join(&name);
-            storage.remove(&path).map_err(Error::io("remove", &path))?;
-        }
+    for name in others.iter().filter(|name| is_draft(name) || is_segment(name)) {
+        let path = directory.join(name);
+        storage.remove(&path).map_err(Error::io("remove", &path))?;
     }
     Ok(())
 }

@@ -283,10 +283,9 @@ impl Stream {
     pub fn offloaded(&self) -> Offloaded {
         let mut all = Offloaded::default();
         for space in &self.state.spaces {
-            let catalog = space.catalog();
-            for content in catalog.contents().filter(|content| content.object.is_some()) {
-                all = Offloaded { segments: all.segments + 1, bytes: all.bytes + content.bytes };
-            }
+            let totals = space.catalog().parts.totals();
+            all =
+                Offloaded { segments: all.segments + totals.objects, bytes: all.bytes + totals.object_bytes };
         }
         all
     }

@@ -18,6 +18,7 @@ use crate::objects::tier::{Digest, ObjectTier, read_range};
 use crate::objects::{keys, record::CHECKPOINT_EVERY};
 use crate::options::Offload;
 use crate::space::catalog::{DRAFT_EXTENSION, Part};
+use crate::space::parts::Totals;
 use crate::space::reader::SegmentFile;
 use crate::space::{Apart, Space};
 use crate::stream::reader::StreamReader;
@@ -82,8 +83,7 @@ pub(crate) fn offload(
             moved.bytes += bytes;
         }
     }
-    let has_objects =
-        writer.spaces.iter().any(|space| space.catalog().parts.iter().any(|part| part.is_object()));
+    let has_objects = writer.spaces.iter().any(|space| space.catalog().parts.totals().objects > 0);
     let is_known = state.published.as_ref().is_some_and(Option::is_some);
     // Where all objects have been purged, the record still names them.
     if (has_objects || is_known || work.grace.is_some()) && (work.proceed)() {
@@ -120,7 +120,10 @@ fn due(writer: &StreamWriter, space: &Space, age: Duration, tried: &[u64]) -> Op
         })
     };
     let oldest = |part: &&Arc<Part>| part.content.as_ref().map(|content| content.time_max);
-    catalog.parts.iter().filter(is_due).min_by_key(oldest).cloned()
+    let may_be = |totals: &Totals| {
+        totals.oldest_file < i64::MAX && (age.is_zero() || is_older(writer, totals.oldest_file, age))
+    };
+    catalog.parts.of_chunks(may_be).filter(is_due).min_by_key(oldest).cloned()
 }
 
 /// Moves a segment; returns its bytes, or `None` if it stays: it is damaged, was replaced during the copy, or the work was ended.

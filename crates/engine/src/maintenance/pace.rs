@@ -156,6 +156,20 @@ impl<'a> Pace<'a> {
     }
 }
 
+/// Whether processors are idle, from one call to the next.
+#[derive(Debug, Default)]
+pub(crate) struct IdleProcessors(Option<(Instant, Duration)>);
+
+impl IdleProcessors {
+    /// Whether a processor has been idle since the last call; `false` where that is unknown.
+    pub fn were_idle(&mut self) -> bool {
+        let now = idle().map(|idle| (Instant::now(), idle));
+        let before = std::mem::replace(&mut self.0, now);
+        let Some((now, before)) = now.zip(before) else { return false };
+        now.1.saturating_sub(before.1) * 100 >= now.0.duration_since(before.0) * IDLE_PERCENT
+    }
+}
+
 /// Whether a thread can work beside another one.
 pub(crate) fn has_two_processors() -> bool {
     thread::available_parallelism().is_ok_and(|count| count.get() > 1)

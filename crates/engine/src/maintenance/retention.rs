@@ -10,6 +10,7 @@ use crate::maintenance::context::MaintenanceContext;
 use crate::options::{Retention, StreamOptions};
 use crate::space::Space;
 use crate::space::catalog::Content;
+use crate::space::parts::Totals;
 use crate::stream::reader::StreamReader;
 use crate::stream::writer::StreamWriter;
 use std::sync::atomic::Ordering;
@@ -22,10 +23,10 @@ const PARTS_RETAINED: u64 = 8;
 /// Purges the parts that exceed the stream's retention. The part with the latest message stays, and so do messages in log
 /// files. The caller does not hold maintenance of any space.
 pub(crate) fn retire(stream: &StreamReader, writer: &StreamWriter) -> Result<(), Error> {
-    let retention = stream.settings.get().retention;
-    if retention == Retention::default() {
+    if !is_retiring_due(stream, writer) {
         return Ok(());
     }
+    let retention = stream.settings.get().retention;
     let Some(latest) = latest(writer) else { return Ok(()) };
     let expired = expired(writer, retention, latest);
     for space in &writer.spaces {
@@ -41,6 +42,24 @@ pub(crate) fn retire(stream: &StreamReader, writer: &StreamWriter) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Whether [`retire`] may have something to do.
+pub(crate) fn is_retiring_due(stream: &StreamReader, writer: &StreamWriter) -> bool {
+    let retention = stream.settings.get().retention;
+    retention != Retention::default()
+        && latest(writer).is_some_and(|latest| may_expire(writer, retention, latest))
+}
+
+/// Whether there may be something to purge, by totals alone.
+fn may_expire(writer: &StreamWriter, retention: Retention, latest: i64) -> bool {
+    let oldest = retention.age.map_or(i64::MIN, |age| before(reference(latest), age));
+    let totals: Vec<Totals> = writer.spaces.iter().map(|space| space.catalog().parts.totals()).collect();
+    let bytes = || {
+        let in_log = writer.spaces.iter().map(|space| log_bytes(space)).sum::<u64>();
+        totals.iter().fold(in_log, |bytes, totals| bytes.saturating_add(totals.bytes))
+    };
+    totals.iter().any(|totals| totals.oldest < oldest) || retention.bytes.is_some_and(|most| bytes() > most)
 }
 
 /// A segment that may be purged.
@@ -122,11 +141,11 @@ pub(crate) fn merged_max(options: &StreamOptions, bytes_max: u64) -> (u64, u64) 
     (bytes.map_or(bytes_max, |bytes| bytes_max.min(bytes / PARTS_RETAINED)), span)
 }
 
-/// Begins a new log file if the active one has had messages for the time in the stream's options.
-pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> {
+/// Whether the active log file has had messages for the time in the stream's options. The first call that finds one in it notes that.
+pub(crate) fn is_roll_due(context: MaintenanceContext<'_>) -> bool {
     let MaintenanceContext { stream, space, .. } = context;
-    let Some(after) = stream.settings.get().seal_after else { return Ok(()) };
-    let is_due = match (active_start(space), &mut *space.active_since()) {
+    let Some(after) = stream.settings.get().seal_after else { return false };
+    match (active_start(space), &mut *space.active_since()) {
         (None, since) => {
             *since = None;
             false
@@ -136,10 +155,14 @@ pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> 
             *since = Some((start, Instant::now()));
             after.is_zero()
         }
-    };
-    if is_due && space.writer.roll()? {
+    }
+}
+
+/// Begins a new log file if the active one has had messages for the time in the stream's options.
+pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> {
+    if is_roll_due(context) && context.space.writer.roll()? {
         // Rolling makes messages visible for which loaders still wait.
-        stream.notify();
+        context.stream.notify();
     }
     Ok(())
 }

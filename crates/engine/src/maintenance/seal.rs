@@ -7,6 +7,7 @@
 
 use crate::error::Error;
 use crate::interrupt;
+use crate::maintenance::choose::{self, kept_version, merging, tier_of};
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::cut::{Cut, cut};
 use crate::maintenance::forced;
@@ -16,11 +17,11 @@ use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::options::Retention;
 use crate::read::history::History;
-use crate::space::catalog::{Catalog, Part};
+use crate::space::Apart;
+use crate::space::catalog::Part;
+use crate::space::parts::Totals;
 use crate::space::quarantine::quarantine_damaged;
 use crate::space::seal_queue::{FILES_TOGETHER, Taken, Written};
-use crate::space::{Apart, Space};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,12 +31,8 @@ use std::time::Duration;
 use tapedb_log::{CompleteFile, Granule};
 use tapedb_segment::Tier;
 
-/// Number of neighbours of similar size that are merged into one.
-const FAN_IN: usize = 8;
 /// Parts are not merged into larger ones than this: eight of what sealing makes, and eight of those.
 const MERGED_BYTES_MAX: u64 = 4 << 30;
-/// Parts below this count as equal in size.
-const SMALL_BYTES: u64 = 8 << 20;
 
 /// Seals all messages of the log, also those in the active file; returns their number.
 pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
@@ -134,6 +131,27 @@ pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) ->
     }
     let has_thread = unsealed.next().is_some_and(is_worth_a_thread) && pace.has_second_processor(context);
     seal_together(context, has_thread, pace)
+}
+
+/// Whether [`seal_next`] may have something to do.
+pub(crate) fn is_sealing_due(context: MaintenanceContext<'_>) -> bool {
+    // There is always the one that is appended to, which is not complete.
+    let sealed = context.space.catalog().sealed;
+    !context.space.log.complete_files().is_empty() && context.space.refused.why(sealed).is_none()
+}
+
+/// Whether [`merge_next`] or [`chill_next`] may have something to do.
+pub(crate) fn is_tidying_due(context: MaintenanceContext<'_>) -> bool {
+    let (catalog, settings) = (context.space.catalog(), context.stream.settings.get());
+    let of = merging(&context.space.apart(), merged_max(&settings, MERGED_BYTES_MAX));
+    let is_merged = context.space.merged(of).is_some_and(|known| Arc::ptr_eq(&known, &catalog));
+    let may_be = |totals: &Totals| may_chill(context, totals);
+    !is_merged || settings.cold_after.is_some() && catalog.parts.of_chunks(may_be).next().is_some()
+}
+
+/// Whether a segment of these may have become old.
+fn may_chill(context: MaintenanceContext<'_>, totals: &Totals) -> bool {
+    totals.oldest_hot_file < i64::MAX && tier_for(context, totals.oldest_hot_file) == Tier::Cold
 }
 
 /// Seals files from the queue, and with a second thread if `has_thread`.
@@ -384,7 +402,12 @@ fn granules_of(context: MaintenanceContext<'_>, files: &[CompleteFile]) -> Vec<G
 fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
     let space = context.space;
     if space.log.first_sequence() < sealed {
-        quarantine_damaged(&*space.storage, &space.directory, &space.catalog())?;
+        let catalog = space.catalog();
+        // Of the files that are removed; others were renamed when the stream was opened, or when they were sealed.
+        let first = space.log.files().first().copied().unwrap_or(0).min(space.log.first_sequence());
+        if catalog.parts_between(first..sealed).any(|part| part.lost > 0) {
+            quarantine_damaged(&*space.storage, &space.directory, &catalog)?;
+        }
         space.writer.trim(sealed)?;
     }
     Ok(())
@@ -395,10 +418,10 @@ fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
 pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = context.space.catalog();
     let limits = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
-    let Some(chosen) = choose_unless_known(context.space, &catalog, limits) else { return Ok(false) };
+    let Some(chosen) = choose::next_of(context.space, &catalog, limits) else { return Ok(false) };
     // They are all of one tier.
-    let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
-    replace_parts(context, &catalog.parts[chosen], tier, pace)
+    let tier = chosen.iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
+    replace_parts(context, &chosen, tier, pace)
 }
 
 /// Rewrites a segment whose messages have become old: smaller, and slower to read. `false`: there is none, or the work was
@@ -416,8 +439,9 @@ pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -
                 && context.space.apart().get(&content.number) != Some(&Apart::Damaged)
         })
     };
-    match catalog.parts.iter().position(is_due) {
-        Some(index) => replace_parts(context, &catalog.parts[index..=index], Tier::Cold, pace),
+    let may_be = |totals: &Totals| may_chill(context, totals);
+    match catalog.parts.of_chunks(may_be).find(|part| is_due(part)) {
+        Some(part) => replace_parts(context, std::slice::from_ref(part), Tier::Cold, pace),
         None => Ok(false),
     }
 }
@@ -469,10 +493,6 @@ fn has_all(context: MaintenanceContext<'_>, parts: &[Arc<Part>]) -> bool {
     parts.iter().all(|part| catalog.has(part))
 }
 
-fn tier_of(part: &Part) -> Option<Tier> {
-    part.content.as_ref().map(|content| content.tier)
-}
-
 /// Excludes the parts that an error is about from further maintenance.
 fn exclude(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) {
     // A block that cannot be written may be of any of them.
@@ -499,115 +519,11 @@ fn keep_versions(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &E
     }
 }
 
-/// The version of the schema that a part keeps, if not the newest.
-fn kept_version(apart: &HashMap<u64, Apart>, part: &Part) -> Option<u16> {
-    match apart.get(&part.content.as_ref()?.number)? {
-        Apart::OfVersion(version) => Some(*version),
-        Apart::Damaged => None,
-    }
-}
-
-/// [`choose`], which looks at all parts: not again where it has found none, and nothing has changed since.
-fn choose_unless_known(space: &Space, catalog: &Catalog, limits: (u64, u64)) -> Option<Range<usize>> {
-    let apart = space.apart();
-    let damaged = apart.values().filter(|apart| **apart == Apart::Damaged).count();
-    let known = (catalog.generation, limits, [apart.len(), damaged]);
-    if space.is_merged(known) {
-        return None;
-    }
-    let chosen = choose(catalog, limits, &apart);
-    if chosen.is_none() {
-        space.note_merged(known);
-    }
-    chosen
-}
-
-/// The parts to merge next: one with deletions to carry out, or neighbours of one tier and one version of the schema that are many and
-/// small, and together are within `limits` of bytes and time.
-fn choose(catalog: &Catalog, limits: (u64, u64), apart: &HashMap<u64, Apart>) -> Option<Range<usize>> {
-    let parts = &catalog.parts;
-    let is_left = |part: &Part| {
-        let content = part.content.as_ref();
-        content.is_some_and(|content| {
-            // What is in an object store stays as it is: deletions are carried out for each reader.
-            content.object.is_some() || apart.get(&content.number) == Some(&Apart::Damaged)
-        })
-    };
-    let is_of_one_version = |run: &[Arc<Part>]| {
-        let mut versions =
-            run.iter().filter(|part| part.content.is_some()).map(|part| kept_version(apart, part));
-        let first = versions.next();
-        versions.all(|version| Some(version) == first)
-    };
-    let is_affected = |part: &Arc<Part>| {
-        !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
-    };
-    // An excluded part is merged with no neighbour.
-    let level = |part: &Part| if is_left(part) { u32::MAX } else { level(part) };
-    if let Some(index) = parts.iter().position(is_affected) {
-        return Some(index..index + 1);
-    }
-    // The smallest first: they are the most numerous.
-    let mut levels: Vec<u32> = parts.iter().map(|part| level(part)).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let merged = |levels: &u32| *levels < u32::MAX;
-    let may_join = |run: &[Arc<Part>]| is_of_one_tier(run) && is_of_one_version(run);
-    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, limits, largest, level, may_join))
-}
-
-/// The size class of a part: each level is [`FAN_IN`] times as large as the one below.
-fn level(part: &Part) -> u32 {
-    let bytes = part.content.as_ref().map_or(0, |content| content.bytes);
-    (bytes / SMALL_BYTES).checked_ilog(FAN_IN as u64).map_or(0, |level| level + 1)
-}
-
-/// The first [`FAN_IN`] neighbours that may join, are of this level or below and are together within the limits.
-fn run_of(
-    parts: &[Arc<Part>],
-    (bytes_max, span_max): (u64, u64),
-    largest: u32,
-    level: impl Fn(&Part) -> u32,
-    may_join: impl Fn(&[Arc<Part>]) -> bool,
-) -> Option<Range<usize>> {
-    let mut start = 0;
-    for (i, part) in parts.iter().enumerate() {
-        if level(part) > largest {
-            start = i + 1;
-            continue;
-        }
-        let fits = |run: &[Arc<Part>]| {
-            let (bytes, span) = bytes_and_span(run);
-            bytes <= bytes_max && span <= span_max && may_join(run)
-        };
-        while start <= i && !fits(&parts[start..=i]) {
-            start += 1;
-        }
-        if i + 1 - start == FAN_IN {
-            return Some(start..i + 1);
-        }
-    }
-    None
-}
-
-fn bytes_and_span(run: &[Arc<Part>]) -> (u64, u64) {
-    let contents = || run.iter().filter_map(|part| part.content.as_ref());
-    let times = contents().map(|content| (content.time_min, content.time_max));
-    let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let span = times.map_or(0, |(first, last)| last.abs_diff(first));
-    (contents().map(|content| content.bytes).sum(), span)
-}
-
-fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
-    let mut tiers = run.iter().filter_map(|part| tier_of(part));
-    let first = tiers.next();
-    tiers.all(|tier| Some(tier) == first)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::Stale;
+    use crate::space::Space;
     use crate::{Access, Database, MessageColumns, Stream, StreamOptions, Symbols};
     use std::sync::atomic::AtomicBool;
     use tapedb_log::MemoryStorage;

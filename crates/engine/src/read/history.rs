@@ -105,7 +105,7 @@ impl History {
                 && granule.first_sequence < end
                 && filter.wants_times(granule.time_min, granule.time_max)
         });
-        let parts = catalog.parts_between(0..end).iter().filter(|part| {
+        let parts = catalog.parts_between(0..end).filter(|part| {
             let Some(content) = &part.content else { return false };
             let is_wanted = filter.wants_times(content.time_min, content.time_max);
             note_segments_skipped(usize::from(!is_wanted));

@@ -273,7 +273,7 @@ impl<'a> Search<'a> {
             space,
             what: What::Granule(*granule),
         }));
-        let parts = catalog.parts_between(0..end).iter().filter_map(|part| {
+        let parts = catalog.parts_between(0..end).filter_map(|part| {
             let content = part.content.as_ref()?;
             let is_wanted = filter.wants_times(content.time_min, content.time_max);
             is_wanted.then(|| Unit { time_max: content.time_max, space, what: What::Segment(part.clone()) })

@@ -309,7 +309,7 @@ impl Tail {
         loop {
             context.space.refresh_catalog()?;
             let catalog = context.space.catalog();
-            let Some(part) = catalog.parts_between(next..next.saturating_add(1)).first() else {
+            let Some(part) = catalog.parts_between(next..next.saturating_add(1)).next() else {
                 return Ok(false);
             };
             let opened = History::of_arrivals(context, part, next);

@@ -3,7 +3,9 @@
 
 use crate::objects::keys::{self, FOOT_EXTENSION};
 use crate::space::deletion::Deletion;
+use crate::space::parts::{Parts, Totals};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ pub(crate) struct Catalog {
     /// Messages below this are in `parts`, or purged; the log has the rest.
     pub sealed: u64,
     /// In order of sequence numbers.
-    pub parts: Vec<Arc<Part>>,
+    pub parts: Parts,
     /// In the order in which they were made.
     pub deletions: Vec<Arc<Deletion>>,
     /// Number of the next segment file or deletion.
@@ -55,39 +57,27 @@ pub(crate) struct Content {
 
 impl Catalog {
     /// Parts that overlap a range of sequence numbers, found by binary search.
-    pub fn parts_between(&self, sequences: Range<u64>) -> &[Arc<Part>] {
-        let start = self.parts.partition_point(|part| part.sequences.end <= sequences.start);
-        let end = self.parts.partition_point(|part| part.sequences.start < sequences.end);
-        &self.parts[start..end.max(start)]
+    pub fn parts_between(&self, sequences: Range<u64>) -> impl Iterator<Item = &Arc<Part>> + Clone {
+        self.parts.between(sequences)
     }
 
     /// Messages in segments, including deleted ones that are still there.
     pub fn messages(&self) -> u64 {
-        self.contents().map(|content| content.messages).sum()
+        self.parts.totals().messages
     }
 
     /// Messages that could not be read when they were sealed, in parts that begin before `end`.
     pub fn lost_below(&self, end: u64) -> u64 {
-        self.parts_between(0..end).iter().map(|part| part.lost).sum()
+        self.parts.lost_below(end)
     }
 
     /// Times of the earliest and the latest message in segments.
     pub fn times(&self) -> Option<(i64, i64)> {
-        let times = self.contents().map(|content| (content.time_min, content.time_max));
-        times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        self.parts.totals().times
     }
 
     pub fn contents(&self) -> impl Iterator<Item = &Content> {
         self.parts.iter().filter_map(|part| part.content.as_ref())
-    }
-
-    /// The parts that a new part may replace: those it covers; `None` if they do not end where it does.
-    fn covered_by(&self, sequences: &Range<u64>) -> Option<Range<usize>> {
-        let start = self.parts.partition_point(|part| part.sequences.start < sequences.start);
-        let end = self.parts.partition_point(|part| part.sequences.end <= sequences.end);
-        let (first, last) = (self.parts.get(start)?, self.parts.get(end.checked_sub(1)?)?);
-        let fits = first.sequences.start == sequences.start && last.sequences.end == sequences.end;
-        fits.then_some(start..end)
     }
 
     /// With `part` added to the end, or in place of those it covers. Adjacent empty parts become one. Deletions that have been
@@ -97,15 +87,38 @@ impl Catalog {
     pub fn with(&self, part: Part) -> Option<Self> {
         let mut new = self.next();
         new.next_number = new.next_number.max(part.content.as_ref().map_or(0, |content| content.number + 1));
+        let mut replaced = part.sequences.clone();
         if part.sequences.start == new.sealed {
             new.sealed = part.sequences.end;
-            new.parts.push(Arc::new(part));
-        } else {
-            let covered = new.covered_by(&part.sequences)?;
-            new.parts.splice(covered, [Arc::new(part)]);
+            replaced = part.sequences.start..part.sequences.start;
+        } else if part.sequences.is_empty() {
+            return None;
         }
-        new.normalize();
+        let part = new.joined(part, &mut replaced);
+        if !new.parts.replace(&replaced, [Arc::new(part)]) {
+            return None;
+        }
+        new.drop_carried_out();
         Some(new)
+    }
+
+    /// An empty part, and its empty neighbours, as one.
+    fn joined(&self, mut part: Part, replaced: &mut Range<u64>) -> Part {
+        if part.content.is_some() {
+            return part;
+        }
+        let is_empty = |part: &&Arc<Part>| part.content.is_none();
+        let before = replaced.start.checked_sub(1).and_then(|last| self.parts.between(last..last + 1).next());
+        if let Some(before) = before.filter(is_empty) {
+            part = before.joined(&part);
+            replaced.start = before.sequences.start;
+        }
+        let end = replaced.end;
+        if let Some(after) = self.parts.between(end..end.saturating_add(1)).next().filter(is_empty) {
+            part = part.joined(after);
+            replaced.end = after.sequences.end;
+        }
+        part
     }
 
     /// With parts added to the end, in one change. `None`: they do not follow each other, or the last part.
@@ -123,14 +136,17 @@ impl Catalog {
     pub fn with_deletion(&self, deletion: Deletion) -> Self {
         let mut new = self.next();
         new.next_number = new.next_number.max(deletion.number + 1);
-        for part in &mut new.parts {
-            let Some(content) = &part.content else { continue };
-            if deletion.covers_all(&part.sequences, content.time_min, content.time_max) {
-                *part = Arc::new(Part { sequences: part.sequences.clone(), lost: part.lost, content: None });
-            }
-        }
+        let may_cover = |totals: &Totals| {
+            totals.times.is_some_and(|(first, last)| deletion.from <= last && first <= deletion.last)
+        };
+        let covered = |part: &Part| {
+            let content = part.content.as_ref()?;
+            let is_covered = deletion.covers_all(&part.sequences, content.time_min, content.time_max);
+            is_covered.then(|| part.emptied(part.lost))
+        };
+        new.parts = new.parts.changed(may_cover, covered).unwrap_or(new.parts);
         new.deletions.push(Arc::new(deletion));
-        new.normalize();
+        new.drop_carried_out();
         new
     }
 
@@ -145,16 +161,16 @@ impl Catalog {
 
     /// Without the content of some segments, by number. `None`: it has none of them.
     pub fn without(&self, numbers: &[u64]) -> Option<Self> {
-        let mut new = self.next();
-        let is_one =
-            |part: &Part| part.content.as_ref().is_some_and(|content| numbers.contains(&content.number));
-        if !new.parts.iter().any(|part| is_one(part)) {
-            return None;
-        }
-        for part in new.parts.iter_mut().filter(|part| is_one(part)) {
-            *part = Arc::new(Part { sequences: part.sequences.clone(), lost: 0, content: None });
-        }
-        new.normalize();
+        let numbers: HashSet<u64> = numbers.iter().copied().collect();
+        let emptied = |part: &Part| {
+            part.content
+                .as_ref()
+                .is_some_and(|content| numbers.contains(&content.number))
+                .then(|| part.emptied(0))
+        };
+        let mut new =
+            Self { parts: self.parts.changed(|totals| totals.segments > 0, emptied)?, ..self.next() };
+        new.drop_carried_out();
         Some(new)
     }
 
@@ -170,51 +186,51 @@ impl Catalog {
             ended.sequences.end = ended.sequences.end.min(next_sequence);
             *deletion = Arc::new(ended);
         }
-        new.normalize();
+        new.drop_carried_out();
         Some(new)
     }
 
     /// The same, as if all segments were files.
     pub fn as_files(&self) -> Cow<'_, Self> {
-        if !self.parts.iter().any(|part| part.is_object()) {
-            return Cow::Borrowed(self);
-        }
-        let as_file = |part: &Arc<Part>| match &part.content {
-            Some(content) if content.object.is_some() => {
-                let content = Content { object: None, ..content.clone() };
-                Arc::new(Part { sequences: part.sequences.clone(), lost: part.lost, content: Some(content) })
-            }
-            _ => part.clone(),
+        let as_file = |part: &Part| {
+            let content = part.content.as_ref().filter(|content| content.object.is_some())?;
+            let content = Some(Content { object: None, ..content.clone() });
+            Some(Part { sequences: part.sequences.clone(), lost: part.lost, content })
         };
-        Cow::Owned(Self { parts: self.parts.iter().map(as_file).collect(), ..self.clone() })
+        match self.parts.changed(|totals| totals.objects > 0, as_file) {
+            Some(parts) => Cow::Owned(Self { parts, ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
     }
 
     /// What a reader of the object store alone finds: all that is not there is as if it was removed.
     pub fn in_store(&self) -> Self {
-        let in_store = |part: &Arc<Part>| match part.is_object() {
-            true => part.clone(),
-            false => Arc::new(Part { sequences: part.sequences.clone(), lost: 0, content: None }),
-        };
-        let mut new = Self { parts: self.parts.iter().map(in_store).collect(), ..self.clone() };
-        while new.parts.pop_if(|part| part.content.is_none()).is_some() {}
+        let elsewhere = |part: &Part| (!part.is_object()).then(|| part.emptied(0));
+        let mut new = self.clone();
+        new.parts = new
+            .parts
+            .changed(|totals| totals.objects < totals.segments || totals.lost > 0, elsewhere)
+            .unwrap_or(new.parts);
+        while new.parts.last().is_some_and(|part| part.content.is_none()) {
+            new.parts.pop();
+        }
         new.sealed = new.parts.last().map_or(0, |part| part.sequences.end);
         for deletion in &mut new.deletions {
             let mut ended = Deletion::clone(deletion);
             ended.sequences.end = ended.sequences.end.min(new.sealed);
             *deletion = Arc::new(ended);
         }
-        new.normalize();
+        new.drop_carried_out();
         new
     }
 
     /// With a part's segment at another place: an object, or a file again. `None`: the part has been replaced since.
     pub fn with_place(&self, part: &Part, object: Option<u64>) -> Option<Self> {
-        let index = self.parts.iter().position(|found| **found == *part)?;
         let content = Content { object, ..part.content.clone()? };
         let mut new = self.next();
-        let sequences = part.sequences.clone();
-        new.parts[index] = Arc::new(Part { sequences, lost: part.lost, content: Some(content) });
-        Some(new)
+        let placed = Part { sequences: part.sequences.clone(), lost: part.lost, content: Some(content) };
+        let is_here = self.has(part) && new.parts.replace(&part.sequences, [Arc::new(placed)]);
+        is_here.then_some(new)
     }
 
     /// [`Catalog::with`] for a part that was made from others. `None` also where one of those has been replaced since: what a
@@ -225,7 +241,7 @@ impl Catalog {
 
     /// Whether the part is in the catalog, and has not been replaced.
     pub fn has(&self, part: &Part) -> bool {
-        self.parts_between(part.sequences.clone()).first().is_some_and(|found| **found == *part)
+        self.parts_between(part.sequences.clone()).next().is_some_and(|found| **found == *part)
     }
 
     /// A copy of the next generation.
@@ -233,26 +249,28 @@ impl Catalog {
         Self { generation: self.generation + 1, ..self.clone() }
     }
 
-    fn normalize(&mut self) {
-        let mut parts: Vec<Arc<Part>> = Vec::with_capacity(self.parts.len());
-        for part in self.parts.drain(..) {
-            match parts.last_mut() {
-                Some(last) if last.content.is_none() && part.content.is_none() => {
-                    let sequences = last.sequences.start..part.sequences.end;
-                    *last = Arc::new(Part { sequences, lost: last.lost + part.lost, content: None });
-                }
-                _ => parts.push(part),
-            }
-        }
-        self.parts = parts;
+    /// Drops deletions that have been carried out.
+    fn drop_carried_out(&mut self) {
         let (sealed, parts) = (self.sealed, &self.parts);
-        self.deletions.retain(|deletion| {
-            deletion.sequences.end > sealed || parts.iter().any(|part| part.is_affected_by(deletion))
-        });
+        self.deletions.retain(|deletion| deletion.sequences.end > sealed || parts.is_affected_by(deletion));
     }
 }
 
 impl Part {
+    /// The same without anything that is left.
+    pub fn emptied(&self, lost: u64) -> Self {
+        Self { sequences: self.sequences.clone(), lost, content: None }
+    }
+
+    /// Two empty parts, one after the other, as one.
+    pub fn joined(&self, next: &Self) -> Self {
+        Self {
+            sequences: self.sequences.start..next.sequences.end,
+            lost: self.lost + next.lost,
+            content: None,
+        }
+    }
+
     /// Whether a deletion may cover messages in the part's file that it still holds.
     pub fn is_affected_by(&self, deletion: &Deletion) -> bool {
         self.content.as_ref().is_some_and(|content| {
@@ -335,8 +353,8 @@ mod tests {
     fn parts_follow_each_other_and_are_replaced_by_one_that_covers_them() {
         let three = catalog(&[10, 20, 30]);
         assert_eq!((ranges(&three), three.sealed, three.generation), (vec![0..10, 10..20, 20..30], 30, 3));
-        assert_eq!(three.parts_between(10..21).len(), 2);
-        assert_eq!(three.parts_between(30..99).len(), 0);
+        assert_eq!(three.parts_between(10..21).count(), 2);
+        assert_eq!(three.parts_between(30..99).count(), 0);
         let merged = three.with(part(0..20, 7)).unwrap();
         assert_eq!((ranges(&merged), merged.next_number), (vec![0..20, 20..30], 8));
         assert!(three.with(part(5..20, 7)).is_none() && three.with(part(0..15, 7)).is_none());
@@ -347,12 +365,13 @@ mod tests {
     #[test]
     fn a_deletion_during_a_merge_is_not_undone_by_it() {
         let three = catalog(&[10, 20, 30]);
+        let parts: Vec<_> = three.parts.iter().cloned().collect();
         let all = Deletion { number: 4, from: 0, last: 9, sequences: 0..30, symbols: None };
         let cut = three.with_deletion(all);
         assert!(cut.deletions.is_empty() && cut.parts[0].content.is_none(), "nothing is left to carry out");
-        assert!(three.with_merged(part(0..20, 3), &three.parts[..2]).is_some());
-        assert!(cut.with_merged(part(0..20, 3), &three.parts[..2]).is_none());
-        assert!(cut.with_merged(part(10..30, 3), &three.parts[1..]).is_some());
+        assert!(three.with_merged(part(0..20, 3), &parts[..2]).is_some());
+        assert!(cut.with_merged(part(0..20, 3), &parts[..2]).is_none());
+        assert!(cut.with_merged(part(10..30, 3), &parts[1..]).is_some());
     }
 
     #[test]

@@ -10,8 +10,10 @@
 
 use crate::space::catalog::{Catalog, Part};
 use crate::space::lines::{parse_deletion, parse_part, write_deletion, write_part};
+use crate::space::parts::Parts;
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The text of a change from one catalog to the next; `None` where the new one is not the next generation.
@@ -36,55 +38,49 @@ pub(crate) fn between(old: &Catalog, new: &Catalog) -> Option<String> {
 }
 
 /// The parts that the new catalog has not, and those that it has in their place; before them, where they begin.
-pub(crate) fn replaced<'a>(old: &'a Catalog, new: &'a Catalog) -> (u64, &'a [Arc<Part>], &'a [Arc<Part>]) {
-    let same = |(old, new): &(&Arc<Part>, &Arc<Part>)| Arc::ptr_eq(old, new) || old == new;
-    let before = old.parts.iter().zip(&new.parts).take_while(same).count();
-    let (old_rest, new_rest) = (&old.parts[before..], &new.parts[before..]);
-    let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
-    let first = before.checked_sub(1).map_or(0, |last| old.parts[last].sequences.end);
-    (first, &old_rest[..old_rest.len() - after], &new_rest[..new_rest.len() - after])
+pub(crate) fn replaced(old: &Catalog, new: &Catalog) -> (u64, Vec<Arc<Part>>, Vec<Arc<Part>>) {
+    Parts::difference(&old.parts, &new.parts)
 }
 
 /// Applies changes, which follow each other, and the catalog; what is wrong with them otherwise. The catalog has to be checked then.
 pub(crate) fn apply(catalog: &mut Catalog, text: &str) -> Result<(), String> {
-    // Where the next part is inserted, once a change has stated it.
-    let mut at = None;
+    let mut open = None;
     for line in text.lines() {
-        apply_line(catalog, &mut at, line)
+        apply_line(catalog, &mut open, line)
             .ok_or_else(|| format!("has a line of a change that does not fit: {line:?}"))?;
     }
-    Ok(())
+    close(catalog, &mut open).ok_or_else(|| "has a change of parts that does not fit".into())
 }
 
-fn apply_line(catalog: &mut Catalog, at: &mut Option<usize>, line: &str) -> Option<()> {
+/// What a change puts in place of the parts of a range.
+type Replacing = (Range<u64>, Vec<Arc<Part>>);
+
+fn close(catalog: &mut Catalog, open: &mut Option<Replacing>) -> Option<()> {
+    let Some((sequences, with)) = open.take() else { return Some(()) };
+    catalog.parts.replace(&sequences, with).then_some(())
+}
+
+fn apply_line(catalog: &mut Catalog, open: &mut Option<Replacing>, line: &str) -> Option<()> {
     let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
     match key {
         "generation" => {
-            let next = rest.parse().ok().filter(|next| catalog.generation.checked_add(1) == Some(*next))?;
-            (catalog.generation, *at) = (next, None);
+            close(catalog, open)?;
+            catalog.generation =
+                rest.parse().ok().filter(|next| catalog.generation.checked_add(1) == Some(*next))?;
         }
         "sealed" => catalog.sealed = rest.parse().ok()?,
         "next" => catalog.next_number = rest.parse().ok()?,
         "deletions" => catalog.deletions.clear(),
         "delete" => catalog.deletions.push(Arc::new(parse_deletion(rest)?)),
         "from" => {
+            close(catalog, open)?;
             let (start, end) = rest.split_once(' ')?;
             let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
-            let parts = &mut catalog.parts;
-            let first = parts.partition_point(|part| part.sequences.start < start);
-            let after = parts.partition_point(|part| part.sequences.start < end).max(first);
-            let ends = |index: usize| index.checked_sub(1).map_or(0, |last| parts[last].sequences.end);
-            if start > end || ends(first) != start || ends(after) != end {
-                return None;
-            }
-            parts.drain(first..after);
-            *at = Some(first);
+            // Whether it fits is found here, so that the line is named.
+            catalog.parts.are_ends(&(start..end)).then_some(())?;
+            *open = Some((start..end, Vec::new()));
         }
-        "part" => {
-            let index = (*at)?;
-            catalog.parts.insert(index, Arc::new(parse_part(rest)?));
-            *at = Some(index + 1);
-        }
+        "part" => open.as_mut()?.1.push(Arc::new(parse_part(rest)?)),
         _ => return None,
     }
     Some(())
@@ -143,7 +139,6 @@ mod tests {
     use super::*;
     use crate::space::catalog::Content;
     use crate::space::deletion::Deletion;
-    use std::ops::Range;
     use tapedb_segment::Tier;
 
     fn part(sequences: Range<u64>, number: u64) -> Part {

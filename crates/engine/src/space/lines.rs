@@ -3,7 +3,6 @@
 use crate::space::catalog::{Content, Part};
 use crate::space::deletion::Deletion;
 use std::fmt::Write;
-use std::ops::Range;
 use tapedb_segment::Tier;
 
 /// Adds the line of a deletion.
@@ -58,28 +57,28 @@ pub(crate) fn parse_deletion(rest: &str) -> Option<Deletion> {
     })
 }
 
-/// A part, of its line without the first word.
+/// A part, of its line without the first word. A database may have very many of them, and reads all when it is opened.
 pub(crate) fn parse_part(rest: &str) -> Option<Part> {
-    let mut words = rest.split(' ');
-    let sequences: Range<u64> = words.next()?.parse().ok()?..words.next()?.parse().ok()?;
+    let mut words = Words(Some(rest.as_bytes()));
+    let sequences = words.number()?..words.number()?;
     let mut word = words.next();
-    let content = match word.filter(|word| *word != "lost") {
+    let content = match word.filter(|word| *word != b"lost") {
         None => None,
         Some(number) => {
             let mut content = Content {
-                number: number.parse().ok()?,
-                messages: words.next()?.parse().ok()?,
-                time_min: words.next()?.parse().ok()?,
-                time_max: words.next()?.parse().ok()?,
-                bytes: words.next()?.parse().ok()?,
+                number: number_of(number)?,
+                messages: words.number()?,
+                time_min: words.signed()?,
+                time_max: words.signed()?,
+                bytes: words.number()?,
                 tier: words.next().and_then(tier_of_name)?,
-                deleted_before: words.next()?.parse().ok()?,
+                deleted_before: words.number()?,
                 object: None,
             };
             word = words.next();
-            if word == Some("object") {
+            if word == Some(b"object") {
                 let checksum = words.next().filter(|checksum| checksum.len() == 16)?;
-                content.object = Some(u64::from_str_radix(checksum, 16).ok()?);
+                content.object = Some(u64::from_str_radix(std::str::from_utf8(checksum).ok()?, 16).ok()?);
                 word = words.next();
             }
             Some(content)
@@ -87,10 +86,50 @@ pub(crate) fn parse_part(rest: &str) -> Option<Part> {
     };
     let lost = match word {
         None => 0,
-        Some("lost") => words.next()?.parse().ok()?,
+        Some(b"lost") => words.number()?,
         Some(_) => return None,
     };
     words.next().is_none().then_some(Part { sequences, lost, content })
+}
+
+/// The words of a line, each behind one space; `None` behind the last one.
+struct Words<'a>(Option<&'a [u8]>);
+
+impl<'a> Words<'a> {
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.0?;
+        let end = rest.iter().position(|byte| *byte == b' ');
+        let (word, rest) = end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end + 1..])));
+        self.0 = rest;
+        Some(word)
+    }
+
+    #[inline]
+    fn number(&mut self) -> Option<u64> {
+        number_of(self.next()?)
+    }
+
+    #[inline]
+    fn signed(&mut self) -> Option<i64> {
+        let word = self.next()?;
+        match word.strip_prefix(b"-") {
+            None => i64::try_from(number_of(word)?).ok(),
+            Some(word) => 0_i64.checked_sub_unsigned(number_of(word)?),
+        }
+    }
+}
+
+/// A number of digits alone.
+#[inline]
+fn number_of(word: &[u8]) -> Option<u64> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    match word.len() {
+        0 => None,
+        // No overflow.
+        1..=19 => word.iter().try_fold(0, |number, byte| Some(number * 10 + digit(*byte)?)),
+        _ => word.iter().try_fold(0_u64, |number, byte| number.checked_mul(10)?.checked_add(digit(*byte)?)),
+    }
 }
 
 /// `hot` or `cold`.
@@ -101,6 +140,59 @@ pub(crate) fn tier_name(tier: Tier) -> &'static str {
     }
 }
 
-fn tier_of_name(name: &str) -> Option<Tier> {
-    [Tier::Hot, Tier::Cold].into_iter().find(|tier| tier_name(*tier) == name)
+fn tier_of_name(name: &[u8]) -> Option<Tier> {
+    [Tier::Hot, Tier::Cold].into_iter().find(|tier| tier_name(*tier).as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_part_is_read_as_it_was_written() {
+        let content = |number, times: (i64, i64), object| Content {
+            number,
+            messages: 3,
+            time_min: times.0,
+            time_max: times.1,
+            bytes: u64::MAX,
+            tier: if number == 0 { Tier::Hot } else { Tier::Cold },
+            deleted_before: 7,
+            object,
+        };
+        for (lost, content) in [
+            (0, None),
+            (9, None),
+            (0, Some(content(0, (i64::MIN, i64::MAX), None))),
+            (u64::MAX, Some(content(10_000_000_000_000_000_000, (-1, 0), Some(u64::MAX)))),
+            (1, Some(content(5, (0, 1), None))),
+            (0, Some(content(5, (0, 1), Some(0)))),
+        ] {
+            let (part, mut text) = (Part { sequences: 12..u64::MAX, lost, content }, String::new());
+            write_part(&mut text, &part);
+            let line = text.strip_prefix("part ").and_then(|line| line.strip_suffix('\n')).unwrap();
+            assert_eq!(parse_part(line).as_ref(), Some(&part));
+            for end in 0..line.len() {
+                assert_ne!(parse_part(&line[..end]).as_ref(), Some(&part));
+            }
+            for bad in [format!("{line} "), format!(" {line}"), format!("{line} 1"), line.replace(' ', "  ")]
+            {
+                assert_eq!(parse_part(&bad), None, "{bad:?}");
+            }
+        }
+        for bad in [
+            "",
+            "1",
+            "1 ",
+            "1 x",
+            "1 -2",
+            "+1 2",
+            "1 18446744073709551616",
+            "1 2 lost",
+            "1 2 lost x",
+            "1 2 3",
+        ] {
+            assert_eq!(parse_part(bad), None, "{bad:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};
 
 /// An error for each part of sealed history before `end` that was sealed with losses.
 pub(crate) fn sealed(end: u64, directory: &Path, catalog: &Catalog) -> impl Iterator<Item = Error> {
-    catalog.parts_between(0..end).iter().filter_map(|part| of_part(directory, part))
+    catalog.parts_between(0..end).filter(|part| part.lost > 0).filter_map(|part| of_part(directory, part))
 }
 
 /// The error for the messages that were lost when a part was sealed.

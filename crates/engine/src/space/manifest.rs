@@ -417,8 +417,8 @@ fn check(catalog: &Catalog) -> Result<(), String> {
     if next != catalog.sealed {
         return Err(format!("has parts up to message {next}, but {} are sealed", catalog.sealed));
     }
-    let segments = catalog.contents().map(|content| content.number);
-    let largest = segments.chain(catalog.deletions.iter().map(|deletion| deletion.number)).max();
+    let largest =
+        catalog.deletions.iter().map(|deletion| deletion.number).max().max(catalog.parts.totals().number);
     match largest {
         Some(largest) if largest >= catalog.next_number => {
             Err(format!("has a number {largest}, but the next one is {}", catalog.next_number))
@@ -469,12 +469,14 @@ mod tests {
         Catalog {
             generation: 17,
             sealed: 3_932_180,
-            parts: vec![
+            parts: [
                 Arc::new(Part { sequences: 0..1_310_720, lost: 0, content: None }),
                 Arc::new(Part { sequences: 1_310_720..3_932_160, lost: 0, content: Some(content) }),
                 Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 10, content: None }),
                 Arc::new(Part { sequences: 3_932_170..3_932_180, lost: 0, content: Some(object) }),
-            ],
+            ]
+            .into_iter()
+            .collect(),
             deletions: vec![Arc::new(delete(4, None)), Arc::new(delete(7, Some(vec![0, 12])))],
             next_number: 9,
         }
@@ -695,11 +697,12 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused() {
         let mut holes = sample();
-        holes.parts.remove(0);
+        holes.parts = holes.parts.iter().skip(1).cloned().collect();
         let mut short = sample();
         short.sealed += 1;
         let mut lost = sample();
-        lost.parts[2] = Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 11, content: None });
+        let more = Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 11, content: None });
+        assert!(lost.parts.replace(&(3_932_160..3_932_170), [more]));
         let mut numbers = sample();
         numbers.next_number = 5;
         for bad in [holes, short, lost, numbers] {

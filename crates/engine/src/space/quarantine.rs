@@ -22,19 +22,21 @@ pub(crate) fn quarantine_damaged(
     directory: &Path,
     catalog: &Catalog,
 ) -> Result<(), Error> {
-    if catalog.parts.iter().all(|part| part.lost == 0) {
+    if catalog.parts.totals().lost == 0 {
         return Ok(());
     }
     let mut is_renamed = false;
-    let names = storage.list(directory).map_err(Error::io("list", directory))?;
     let kept = |name: &str| name.strip_suffix(DAMAGED_EXTENSION)?.strip_suffix('.').and_then(log_of);
+    let names = storage
+        .list_where(directory, &mut |name| log_of(name).is_some() || kept(name).is_some())
+        .map_err(Error::io("list", directory))?;
     let mut starts: Vec<u64> = names.iter().filter_map(|name| log_of(name).or_else(|| kept(name))).collect();
     starts.sort_unstable();
     for pair in starts.windows(2) {
         // A file ends where the next one begins.
         let (name, next) = (log_name(pair[0]), pair[1]);
-        let parts = catalog.parts_between(pair[0]..next);
-        if next <= catalog.sealed && names.contains(&name) && parts.iter().any(|part| part.lost > 0) {
+        let mut parts = catalog.parts_between(pair[0]..next);
+        if next <= catalog.sealed && names.contains(&name) && parts.any(|part| part.lost > 0) {
             let path = directory.join(&name);
             let kept = directory.join(format!("{name}.{DAMAGED_EXTENSION}"));
             storage.rename(&path, &kept).map_err(Error::io("rename", &path))?;
@@ -73,7 +75,7 @@ mod tests {
             disk.create_new(&directory.join(log_name(file))).unwrap();
         }
         let part = |start, end, lost| Arc::new(Part { sequences: start..end, lost, content: None });
-        let parts = vec![part(0, 10, 0), part(10, 20, 3)];
+        let parts = [part(0, 10, 0), part(10, 20, 3)].into_iter().collect();
         let catalog = Catalog { sealed: 20, parts, ..Catalog::default() };
         quarantine_damaged(&disk, directory, &catalog).unwrap();
         quarantine_damaged(&disk, directory, &catalog).unwrap();

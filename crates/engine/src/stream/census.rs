@@ -39,9 +39,10 @@ impl Stream {
             let (catalog, snapshot) = space.view();
             let logged = || snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
             let waiting = |file: &tapedb_log::CompleteFile| file.next_sequence > catalog.sealed;
-            census.sealed_messages += catalog.messages();
-            census.segments += catalog.contents().count() as u64;
-            census.segment_bytes += catalog.contents().map(|content| content.bytes).sum::<u64>();
+            let totals = catalog.parts.totals();
+            census.sealed_messages += totals.messages;
+            census.segments += totals.segments;
+            census.segment_bytes += totals.bytes;
             census.log_messages += logged().map(|granule| granule.count).sum::<u64>();
             census.log_bytes += logged().map(|granule| u64::from(granule.len)).sum::<u64>();
             if !is_transient {

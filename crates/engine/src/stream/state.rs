@@ -141,8 +141,7 @@ impl StreamState {
     fn with_offload(&self, options: StreamOptions) -> Result<StreamOptions, Error> {
         options.check()?;
         let (writer, old) = (self.writer()?, self.settings.get().offload);
-        let has_objects =
-            self.spaces.iter().any(|space| space.catalog().parts.iter().any(|part| part.is_object()));
+        let has_objects = self.spaces.iter().any(|space| space.catalog().parts.totals().objects > 0);
         match (old, options.offload) {
             (Some(old), None) if has_objects => {
                 let offload = Some(Offload { after: None, ..old });

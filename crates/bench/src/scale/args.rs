@@ -8,10 +8,10 @@ use tapedb_terminal::quantity::{count, duration};
 /// Where one server ends: live readers, parts, symbols, threads that seal
 ///
 /// `scale.readers.N`: N live readers, each of one symbol and with a connection of its own, while one loader appends at --rate;
-/// the latency of each message counts from when it was appended until the reader has decoded it. `scale.writer.N`: messages that
+/// the latency of each message counts from when it was due until the reader has decoded it. `scale.writer.N`: messages that
 /// the loader has appended a second beside them. Each reader must get exactly the messages of its symbol, in order.
-/// `scale.parts.N`: a stream with N parts (made of one segment, with a manifest that names N): the time to open it (`open`), and for
-/// one live reader from a message that follows a seal until it has it (`told`).
+/// `scale.parts.N`: a stream with N parts (made of one segment, with a manifest that names N): the time to open it (`open`), to seal a
+/// message (`first seal` writes the manifest as a whole, `seal` a change), and for one live reader from a message that follows a seal until it has it (`told`).
 /// `scale.symbol`: bytes that are read for one symbol of --symbols in a sealed stream, as a share of those of all.
 /// `scale.seal.threads.N`: messages a second that N callers of `Stream::seal` seal together.
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@ use crate::remote::{Latencies, histogram, latencies, wait_until};
 use crate::worker::{Job, now_ns, ready, send};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
@@ -98,11 +99,11 @@ impl Job for Feeder {
         let each = if rate == 0 { 10_000 } else { (rate * INTERVAL_NS / 1_000_000_000).max(1) };
         let (mut number, mut round) = (0, 0);
         while number < messages {
-            if rate > 0 {
-                wait_until(began + round * INTERVAL_NS);
-            }
+            // The time at which they are due counts, also where the loader is late.
+            let due = if rate > 0 { began + round * INTERVAL_NS } else { now_ns() };
+            wait_until(due);
             round += 1;
-            let time = Timestamp(now_ns() as i64);
+            let time = Timestamp(due as i64);
             let end = messages.min(number + each);
             while number < end {
                 let id = ids[(number % u64::from(symbols)) as usize];
@@ -191,6 +192,10 @@ impl Crowd {
             0 => self.messages,
             _ => self.wanted(reader).map(|symbol| self.messages_of(symbol)).sum(),
         };
+        let wanted: HashMap<u64, String> = match self.wanted {
+            0 => (0..u64::from(self.symbols)).map(|number| (number, symbol(number))).collect(),
+            _ => self.wanted(reader).map(|number| (number, symbol(number))).collect(),
+        };
         let mut next = vec![0_u64; self.symbols as usize];
         for number in 0..expected {
             let Some(message) = cursor.next_within(SILENCE_MAX)? else {
@@ -200,7 +205,7 @@ impl Crowd {
                 ));
             };
             let (sequence, time) = (message.sequence(), message.time().0 as u64);
-            self.check(reader, &message, &mut next)?;
+            self.check(reader, &message, &wanted, &mut next)?;
             if sequence >= self.skipped {
                 histogram.saturating_record(now_ns().saturating_sub(time).max(1));
             }
@@ -211,12 +216,18 @@ impl Crowd {
         }
     }
 
-    fn check(&self, reader: u32, message: &Message<'_>, next: &mut [u64]) -> Result<(), Failure> {
+    fn check(
+        &self,
+        reader: u32,
+        message: &Message<'_>,
+        wanted: &HashMap<u64, String>,
+        next: &mut [u64],
+    ) -> Result<(), Failure> {
         let (sequence, symbols) = (message.sequence(), u64::from(self.symbols));
         let number = sequence % symbols;
         let tick: Tick = message.decode()?;
-        let is_wanted = self.wanted == 0 || self.wanted(reader).any(|wanted| wanted == number);
-        if !is_wanted || message.symbol() != symbol(number) || tick != Tick::of(sequence / symbols) {
+        let is_wanted = wanted.get(&number).is_some_and(|name| message.symbol() == name);
+        if !is_wanted || tick != Tick::of(sequence / symbols) {
             return Err(wrong(reader, &format!("message {sequence} is {tick:?} of {}", message.symbol())));
         }
         let next = &mut next[number as usize];

@@ -1,4 +1,4 @@
-//! A stream with many parts: time to open it, and to tell a live reader of a seal.
+//! A stream with many parts: time to open it, to seal, and to tell a live reader of a seal.
 //!
 //! Sealing so many parts would take hours. So one segment is sealed, and a manifest is written (`docs/format/database.md`) that
 //! names a part for each message, of a size at which nothing is merged any more. Their files are empty: nothing of this reads
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tapedb_client::Client;
 use tapedb_codec::SchemaBuilder;
-use tapedb_engine::{Database, StreamOptions};
+use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 use tapedb_server::{Config, Endpoint, Server};
 use tapedb_terminal::Failure;
@@ -40,7 +40,9 @@ pub fn measure(args: &Args, parts: u64, report: &mut Report) -> Result<(), Failu
         if found != parts {
             return Err(Failure::new(format!("{found} of {parts} messages were found; please report this")));
         }
+        seal(&stream, parts, &case, report)?;
     }
+    let parts = parts + 1 + SEALS;
     told(&dir.0, parts, &case, report)
 }
 
@@ -77,6 +79,23 @@ fn make(path: &Path, parts: u64) -> Result<(), Failure> {
         .iter()
         .try_for_each(|name| fs::write(directory.join(name), &text))
         .map_err(failed)
+}
+
+/// Seals a message at a time: the first seal after opening writes the manifest as a whole, the others append to it.
+fn seal(stream: &Stream, parts: u64, case: &str, report: &mut Report) -> Result<(), Failure> {
+    let mut loader = stream.loader()?;
+    let mut took = Vec::new();
+    for number in parts..=parts + SEALS {
+        loader.append(&symbol(0), Timestamp(number as i64), &Tick::of(number))?;
+        loader.flush()?;
+        let started = Instant::now();
+        stream.seal()?;
+        took.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    report.add(case, "first seal", "ms", took.remove(0));
+    took.sort_unstable_by(f64::total_cmp);
+    report.add(case, "seal", "ms", took[took.len() / 2]);
+    Ok(())
 }
 
 /// Seals repeatedly while a reader follows.

@@ -1,79 +1,24 @@
 // What tabs cost a server that serves a fast stream: node scripts/tabs.mjs ADDRESS STREAM [TABS] [SECONDS]
 //
-// Each tab follows the live tail, acknowledges its frames as the page does, and counts their bytes. The server's processor time is that of
-// its status page, with and without the tabs.
-import { randomBytes } from 'node:crypto';
-import { connect } from 'node:net';
+// The server's processor time is that of its status page, with and without the tabs.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openTab, status } from './tab.mjs';
 
 const [address = '127.0.0.1:7848', stream = 'feed', tabs = '10', seconds = '10'] = process.argv.slice(2);
-const [host, port] = address.split(':');
-
-/** A frame of a client: masked, as the protocol demands. */
-function masked(text) {
-  const body = Buffer.from(text);
-  const mask = randomBytes(4);
-  const head = body.length < 126 ? Buffer.from([0x81, 0x80 | body.length]) : Buffer.from([0x81, 0xfe, body.length >> 8, body.length & 255]);
-  return Buffer.concat([head, mask, body.map((byte, at) => byte ^ mask[at % 4])]);
-}
-
-function open() {
-  const tab = { bytes: 0, frames: 0, messages: 0, skipped: 0, socket: connect(Number(port), host) };
-  let buffer = Buffer.alloc(0);
-  let upgraded = false;
-  tab.socket.write(`GET /api/ws HTTP/1.1\r\nHost: ${address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\n\r\n`);
-  tab.socket.on('error', (error) => console.error(String(error)));
-  tab.socket.on('data', (data) => {
-    buffer = Buffer.concat([buffer, data]);
-    if (!upgraded) {
-      const end = buffer.indexOf('\r\n\r\n');
-      if (end < 0) return;
-      upgraded = true;
-      buffer = buffer.subarray(end + 4);
-      tab.socket.write(masked(JSON.stringify({ op: 'subscribe', id: 1, channel: 'tail', stream })));
-    }
-    for (;;) {
-      if (buffer.length < 2) return;
-      const short = buffer[1] & 127;
-      const head = short === 127 ? 10 : short === 126 ? 4 : 2;
-      if (buffer.length < head) return;
-      const length = short === 127 ? Number(buffer.readBigUInt64BE(2)) : short === 126 ? buffer.readUInt16BE(2) : short;
-      if (buffer.length < head + length) return;
-      const opcode = buffer[0] & 15;
-      const body = buffer.subarray(head, head + length);
-      tab.bytes += head + length;
-      buffer = buffer.subarray(head + length);
-      if (opcode !== 1) continue;
-      const { frame, items } = JSON.parse(body.toString());
-      tab.frames += 1;
-      for (const { data } of items ?? []) {
-        tab.messages += data?.messages?.length ?? 0;
-        tab.skipped += data?.skipped ?? 0;
-      }
-      if (frame) tab.socket.write(masked(JSON.stringify({ op: 'ack', frame })));
-    }
-  });
-  return tab;
-}
-
-async function status() {
-  const { process, appended } = await (await fetch(`http://${address}/status`)).json();
-  return { cpu: process.cpu_seconds, memory: process.resident_bytes, threads: process.threads, appended: appended.messages };
-}
 
 async function during(name, work) {
-  const before = await status();
+  const before = await status(address);
   const began = performance.now();
   await work();
   const passed = (performance.now() - began) / 1000;
-  const after = await status();
+  const after = await status(address);
   const row = { what: name, seconds: passed, core_percent: (100 * (after.cpu - before.cpu)) / passed, appended_per_second: (after.appended - before.appended) / passed, threads: after.threads, resident_bytes: after.memory };
   return row;
 }
 
 const wait = () => sleep(1000 * Number(seconds));
 console.log(JSON.stringify(await during('no tab', wait)));
-const opened = Array.from({ length: Number(tabs) }, open);
+const opened = Array.from({ length: Number(tabs) }, () => openTab(address, stream));
 await sleep(2000);
 for (const tab of opened) [tab.bytes, tab.frames, tab.messages, tab.skipped] = [0, 0, 0, 0];
 const row = await during(`${tabs} tabs`, wait);

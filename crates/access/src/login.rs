@@ -373,7 +373,7 @@ mod tests {
         let logins = logins(&directory);
         let ann = logins.login(HERE, RIGHT).unwrap();
         let refused = logins.edit(|_| Err(ConfigError("no".into())));
-        assert_eq!(refused, Err(ConfigError("no".into())));
+        assert_eq!(refused, Err(EditError::Refused(ConfigError("no".into()))));
         assert!(!logins.is_outdated(&ann));
         logins
             .edit(|users| {

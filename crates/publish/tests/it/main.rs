@@ -1,0 +1,8 @@
+//! Tables of streams, read back file by file: exactly once, whatever happens.
+
+mod content;
+mod faults;
+mod killed;
+mod others;
+mod repair;
+mod support;

@@ -1,0 +1,132 @@
+//! Others work on the same table: a second publisher, compactions, changes of rows, a table that is dropped.
+
+use crate::support::*;
+use serde_json::json;
+use std::thread;
+use tapedb_engine::Database;
+use tapedb_publish::{Catalog, Error, FolderCatalog, Publisher, SqlCatalog};
+
+#[test]
+fn several_publish_at_once() {
+    let fixture = Fixture::new(SCHEMA);
+    for round in 0..8 {
+        fixture.add(500, FIRST + round * DAY / 2);
+    }
+    for settings in ["folder:FOLDER/lake", "sql:FOLDER/catalog.db,warehouse=FOLDER/sql"] {
+        let settings = settings.replace("FOLDER", fixture.folder.path().to_str().unwrap()).parse().unwrap();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let db = Database::open_read_only(fixture.folder.path().join("db")).unwrap();
+                    let stream = db.stream("bars").unwrap();
+                    let mut publisher =
+                        Publisher::open(&db, &stream, "Bar", &name(), &settings, &small()).unwrap();
+                    publish(&mut publisher);
+                });
+            }
+        });
+    }
+    fixture.table().check(&fixture.stream);
+    let (file, lake) = (fixture.folder.path().join("catalog.db"), fixture.folder.path().join("sql"));
+    let catalog = SqlCatalog::open(file.to_str().unwrap(), "lake", lake.to_str().unwrap()).unwrap();
+    Table::of(catalog.load(&name()).unwrap().unwrap().metadata).check(&fixture.stream);
+}
+
+/// Adds a snapshot as another program would: with the same files.
+fn snapshot_of_others(fixture: &Fixture, operation: &str, records: Option<&str>) {
+    let catalog = FolderCatalog::open(fixture.lake().to_str().unwrap()).unwrap();
+    let base = catalog.load(&name()).unwrap().unwrap();
+    let current = base.metadata.current_snapshot().unwrap();
+    let id = current.id / 2 + 1;
+    let records = records.unwrap_or(&current.summary["total-records"]);
+    let snapshot = json!({
+        "snapshot-id": id, "parent-snapshot-id": current.id, "sequence-number": 1000, "timestamp-ms": 1_900_000_000_000i64,
+        "manifest-list": current.manifest_list, "summary": { "operation": operation, "total-records": records },
+    });
+    let updates = [
+        json!({ "action": "add-snapshot", "snapshot": snapshot }),
+        json!({ "action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": id }),
+    ];
+    catalog.commit(&name(), &base, &[], &updates).unwrap();
+}
+
+fn published() -> (Fixture, Publisher) {
+    let fixture = Fixture::new(SCHEMA);
+    fixture.add(100, FIRST);
+    let mut publisher = fixture.publisher(&small());
+    publish(&mut publisher);
+    (fixture, publisher)
+}
+
+#[test]
+fn compactions_are_no_change() {
+    let (fixture, mut publisher) = published();
+    snapshot_of_others(&fixture, "replace", None);
+    fixture.add(100, FIRST + DAY);
+    publish(&mut publisher);
+    fixture.table().check(&fixture.stream);
+}
+
+#[test]
+fn rows_of_others_are_an_error_until_they_are_repaired() {
+    for (operation, records) in [("append", None), ("replace", Some("101")), ("delete", None)] {
+        let (fixture, mut publisher) = published();
+        snapshot_of_others(&fixture, operation, records);
+        fixture.add(100, FIRST + DAY);
+        let error = publisher.step().unwrap_err();
+        assert!(matches!(&error, Error::Table(what) if what.contains("--repair")), "{error}");
+        let repaired = publisher.repair(false).unwrap();
+        assert_eq!((repaired.rows, repaired.days), (200, None));
+        publish(&mut publisher);
+        fixture.table().check(&fixture.stream);
+    }
+}
+
+#[test]
+fn an_earlier_snapshot_is_an_error() {
+    let (fixture, mut publisher) = published();
+    let first = fixture.table().metadata.current_snapshot().unwrap().id;
+    fixture.add(100, FIRST + DAY);
+    publish(&mut publisher);
+    let catalog = FolderCatalog::open(fixture.lake().to_str().unwrap()).unwrap();
+    let base = catalog.load(&name()).unwrap().unwrap();
+    let updates =
+        [json!({ "action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": first })];
+    catalog.commit(&name(), &base, &[], &updates).unwrap();
+    let error = publisher.step().unwrap_err().to_string();
+    assert!(error.contains("earlier snapshot"), "{error}");
+    publisher.repair(false).unwrap();
+    fixture.table().check(&fixture.stream);
+    assert!(publisher.step().unwrap().is_none());
+}
+
+#[test]
+fn a_table_that_is_dropped_is_an_error_and_then_made_anew() {
+    let (fixture, mut publisher) = published();
+    std::fs::remove_dir_all(fixture.lake()).unwrap();
+    fixture.add(50, FIRST + DAY);
+    let error = publisher.step().unwrap_err().to_string();
+    assert!(error.contains("dropped"), "{error}");
+    publish(&mut fixture.publisher(&small()));
+    fixture.table().check(&fixture.stream);
+}
+
+#[test]
+fn tables_of_other_streams_and_other_options_are_refused() {
+    let (fixture, _) = published();
+    let other = fixture.db.create_stream("other", SCHEMA.parse().unwrap(), Default::default()).unwrap();
+    add(&other, 10, FIRST);
+    other.seal().unwrap();
+    let mut publisher =
+        Publisher::open(&fixture.db, &other, "Bar", &name(), &fixture.settings(), &small()).unwrap();
+    let error = publisher.step().unwrap_err().to_string();
+    assert!(error.contains("another one"), "{error}");
+    let mut publisher = fixture.publisher(&tapedb_publish::Options { symbol_buckets: 4, ..small() });
+    let error = publisher.step().unwrap_err().to_string();
+    assert!(error.contains("other options"), "{error}");
+    // Renamed, it is the same stream.
+    let renamed = fixture.db.rename_stream("bars", "new").unwrap();
+    let mut publisher =
+        Publisher::open(&fixture.db, &renamed, "Bar", &name(), &fixture.settings(), &small()).unwrap();
+    assert!(publisher.step().unwrap().is_none());
+}

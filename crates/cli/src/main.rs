@@ -17,6 +17,8 @@ use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier}
 use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
 use commands::messages::export;
+#[cfg(feature = "publish")]
+use commands::messages::publish;
 use commands::messages::{erase, generate, import, load, read, replay, rewrite, tail};
 use commands::serve::{cert, server, user};
 #[cfg(feature = "sql")]
@@ -79,6 +81,8 @@ enum Command {
     Import(import::Args),
     #[cfg(feature = "parquet")]
     Export(Box<export::Args>),
+    #[cfg(feature = "publish")]
+    Publish(Box<publish::Args>),
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
@@ -188,6 +192,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Import(args) => import::run(&args, ui),
         #[cfg(feature = "parquet")]
         Command::Export(args) => export::run(*args, ui),
+        #[cfg(feature = "publish")]
+        Command::Publish(args) => publish::run(*args, ui),
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),

@@ -6,6 +6,8 @@ pub mod export;
 pub mod generate;
 pub mod import;
 pub mod load;
+#[cfg(feature = "publish")]
+pub mod publish;
 pub mod read;
 pub mod replay;
 pub mod rewrite;

@@ -30,7 +30,7 @@ fn read(url: &str) -> Result<Vec<u8>, Error> {
     let missing = || {
         Error::Table(format!(
             "{url} is missing, which the table's newest snapshot names: it was removed by hand, or by a clean-up that is wrong; write the \
-             table anew under another name"
+             table again under another name"
         ))
     };
     Place::of(url)?.read(url)?.ok_or_else(missing)

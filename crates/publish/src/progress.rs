@@ -82,7 +82,7 @@ impl Progress {
         let wrong = |key: &str| {
             Error::Table(format!(
                 "the table's property {key} is missing or has been changed; set it to what an older version of the table has, or write the \
-                 table anew under another name"
+                 table again under another name"
             ))
         };
         let text = |key: &str| property(key).ok_or_else(|| wrong(key));

@@ -1,9 +1,9 @@
 //! Publishes one record type of a stream to one table, range by range.
 //!
 //! Always true: rows and the sequence numbers that count them are in one commit, which goes from the progress that the range began with.
-//! So a range is in the table once, whoever is killed when, and however many publish at the same time.
+//! So a range is in the table once, whichever process is killed when, and however many publish at the same time.
 
-use crate::catalog::{self, Loaded};
+use crate::catalog::{Loaded, open};
 use crate::columns::{Columns, HEADER};
 use crate::error::{Error, check_interrupt};
 use crate::place::Place;
@@ -111,7 +111,7 @@ impl Publisher {
         let source = record_schema(stream, record, &read)?;
         let columns = Columns::new(&source, found, with_spaces, options.flatten.as_deref())?;
         let table = Table {
-            catalog: catalog::open(settings, &name.catalog)?,
+            catalog: open::open(settings, &name.catalog)?,
             name: name.clone(),
             with_buckets: options.symbol_buckets > 0,
         };

@@ -1,4 +1,4 @@
-//! Writes days of a table anew, or all of it, where its rows are not those of the stream any more.
+//! Writes days of a table again, or all of it, where its rows are not those of the stream any more.
 
 use crate::error::Error;
 use crate::progress::{Progress, checksum};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub struct Repaired {
     /// Why; empty: nothing was stale.
     pub reasons: Vec<String>,
-    /// Days that were written anew; `None`: all.
+    /// Days that were written again; `None`: all.
     pub days: Option<u64>,
     /// Rows that were removed.
     pub removed: u64,
@@ -26,13 +26,13 @@ pub struct Repaired {
 }
 
 impl Publisher {
-    /// Writes anew what is stale, in one commit: readers see the old rows or the new ones. With `all`, everything, also with the types that
+    /// Writes again what is stale, in one commit: readers see the old rows or the new ones. With `all`, everything, also with the types that
     /// the stream has now. Nothing but the table's earlier snapshots has the old rows afterwards.
     ///
     /// What the stream's retention has dropped stays in the table.
     ///
     /// # Errors
-    /// As [`Publisher::step`]; [`Error::Table`] when there is no table, or another publisher was at work meanwhile.
+    /// As [`Publisher::step`]; [`Error::Table`] when there is no table, or another publisher was at work at the same time.
     pub fn repair(&mut self, all: bool) -> Result<Repaired, Error> {
         let name = self.table.name.clone();
         let sealed = Sealed::of(&self.db, &self.stream)?;
@@ -125,7 +125,7 @@ impl Publisher {
             Ok(Outcome::Overtaken) => {
                 self.remove(&files);
                 return Err(Error::Away(format!(
-                    "{name}: another publisher was at work meanwhile; repair again"
+                    "{name}: another publisher was at work at the same time; repair again"
                 )));
             }
             Err(error @ (Error::Away(_) | Error::Interrupted)) => return Err(error),

@@ -43,7 +43,7 @@ pub(crate) fn primitive(ty: &Type) -> Primitive {
 pub(crate) enum Misfits {
     /// They are an error.
     Refuse,
-    /// A new field takes the name, and the old one goes: all rows are written anew.
+    /// A new field takes the name, and the old one goes: all rows are written again.
     Replace,
 }
 
@@ -143,7 +143,7 @@ fn misfit(
     match misfits {
         Misfits::Replace => Ok(Merged::Other),
         Misfits::Refuse => Err(Error::Table(format!(
-            "field {path:?} has the type {old} in the table and {new} in the stream, which no engine converts; write the table anew with \
+            "field {path:?} has the type {old} in the table and {new} in the stream, which no engine converts; write the table again with \
              `publish --repair --all`, or publish to another table"
         ))),
     }

@@ -17,7 +17,7 @@ use tapedb_schema::Timestamp;
 /// How a table differs from its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stale {
-    /// Why all of the table is to be written anew; empty: days are enough.
+    /// Why all of the table is to be written again; empty: days are enough.
     pub whole: Vec<String>,
     /// Days whose rows are others than the stream's messages.
     pub days: Vec<StaleDay>,

@@ -139,7 +139,7 @@ impl Table {
         Ok(found)
     }
 
-    /// Commits a step: the files, and the progress that counts them. What others did to the table meanwhile stays, as long as they left
+    /// Commits a step: the files, and the progress that counts them. What others did to the table in between stays, as long as they left
     /// its rows and its progress as they were.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ fn transforms(options: &Options) -> Vec<(usize, &'static str, String)> {
 
 pub(crate) fn dropped(name: &TableName) -> Error {
     Error::Table(format!(
-        "{name}: the table has been dropped or replaced since; start `tapedb publish` again to make it anew from the beginning of the stream"
+        "{name}: the table has been dropped or replaced since; start `tapedb publish` again to make it again from the beginning of the stream"
     ))
 }
 

@@ -3,12 +3,13 @@
 //! The crate `iceberg` and its catalogues are not used; `docs/DECISIONS.md` states why.
 
 pub(crate) mod folder;
+pub(crate) mod open;
 pub(crate) mod rest;
 pub(crate) mod sql;
 
 use crate::error::Error;
 use crate::place::Place;
-use crate::settings::{CatalogKind, CatalogSettings, TableName};
+use crate::settings::TableName;
 use crate::spec::metadata::{Metadata, PartitionField};
 use crate::spec::schema::Schema;
 use flate2::read::GzDecoder;
@@ -84,21 +85,6 @@ impl From<Error> for CommitFailure {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
-}
-
-/// Opens a catalogue. Only an SQLite database is touched.
-///
-/// # Errors
-/// When its place is not valid, or the database cannot be opened.
-pub fn open(settings: &CatalogSettings, name: &str) -> Result<Box<dyn Catalog>, Error> {
-    Ok(match settings.kind {
-        CatalogKind::Folder => Box::new(folder::FolderCatalog::open(&settings.place)?),
-        CatalogKind::Sql => {
-            let warehouse = settings.get("warehouse").unwrap_or_default();
-            Box::new(sql::SqlCatalog::open(&settings.place, name, warehouse)?)
-        }
-        CatalogKind::Rest => Box::new(rest::RestCatalog::open(settings)?),
-    })
 }
 
 impl Creation {

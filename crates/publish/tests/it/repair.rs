@@ -1,4 +1,4 @@
-//! Deletions, rewrites and renames mark a table, and a repair writes what is stale anew.
+//! Deletions, rewrites and renames mark a table, and a repair writes what is stale again.
 
 use crate::support::*;
 use std::time::Duration;

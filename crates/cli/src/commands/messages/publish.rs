@@ -22,7 +22,7 @@ use tapedb_terminal::{Failure, Ui, location, quantity, signals, ui};
 /// A token for REST comes from TAPEDB_CATALOG_<CATALOG>_TOKEN, or client id and secret, as ID:SECRET, from
 /// TAPEDB_CATALOG_<CATALOG>_CREDENTIAL.
 ///
-/// A deletion, a rewrite, a lost part or a renamed symbol marks a table as stale, and publishing goes on; --repair writes what is stale anew,
+/// A deletion, a rewrite, a lost part or a renamed symbol marks a table as stale, and publishing goes on; --repair writes what is stale again,
 /// in one commit.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
@@ -95,11 +95,11 @@ pub struct Args {
     #[arg(long, conflicts_with = "repair")]
     status: bool,
 
-    /// Write anew what is stale.
+    /// Write again what is stale.
     #[arg(long)]
     repair: bool,
 
-    /// With --repair: write everything anew.
+    /// With --repair: write everything again.
     #[arg(long, requires = "repair")]
     all: bool,
 }
@@ -264,7 +264,7 @@ fn once(publisher: &mut Publisher, ui: &Ui) -> Result<u64, Error> {
 fn warn_stale(publisher: &Publisher, progress: Option<&Progress>, ui: &Ui) {
     if let Some(stale) = progress.and_then(|progress| progress.stale.as_ref()) {
         ui.warn(&format!(
-            "{}: {stale}, so rows of the table are not those of the stream; `tapedb publish --repair` writes them anew",
+            "{}: {stale}, so rows of the table are not those of the stream; `tapedb publish --repair` writes them again",
             publisher.name()
         ));
     }
@@ -395,7 +395,7 @@ fn repair(publisher: &mut Publisher, all: bool, ui: &Ui) -> Result<(), Error> {
     let text = match (&repaired.reasons[..], repaired.days) {
         ([], _) => format!("{}: nothing is stale\n", publisher.name()),
         (reasons, days) => format!(
-            "{}: {}; wrote {} rows anew in place of {}{}\n",
+            "{}: {}; wrote {} rows again in place of {}{}\n",
             publisher.name(),
             reasons.join("; "),
             ui::thousands(repaired.rows),

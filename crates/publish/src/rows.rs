@@ -374,8 +374,11 @@ mod tests {
         RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect()).unwrap()
     }
 
-    /// Symbol, time and sequence number of all rows, by day.
-    fn all(rows: &mut Rows) -> Vec<(i32, Vec<(String, i64, u64)>)> {
+    /// Symbol, time and sequence number of a row.
+    type Row = (String, i64, u64);
+
+    /// All rows, by day.
+    fn all(rows: &mut Rows) -> Vec<(i32, Vec<Row>)> {
         let mut sorted = rows.take(false);
         let mut found = Vec::new();
         while let Some((partition, mut pieces)) = sorted.next() {

@@ -61,6 +61,9 @@ impl Prepared {
     }
 }
 
+/// Makes a manifest that has a URL: its bytes, and what the list of manifests has of it.
+type MakeManifest<'a> = dyn Fn(&str) -> Result<(Vec<u8>, Listed), String> + 'a;
+
 /// What was added or removed.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
@@ -111,9 +114,7 @@ impl Change<'_> {
         // Each attempt has names of its own.
         let attempt = uuid::Uuid::new_v4().simple().to_string();
         let folder = format!("{}/metadata", metadata.location());
-        let put = |kind: &str,
-                   files: &mut Vec<String>,
-                   bytes: &dyn Fn(&str) -> Result<(Vec<u8>, Listed), String>| {
+        let put = |kind: &str, files: &mut Vec<String>, bytes: &MakeManifest<'_>| {
             let url = format!("{folder}/{}-{}-{kind}{}.avro", self.commit, &attempt[..8], files.len());
             let (bytes, listed) = bytes(&url).map_err(Error::Table)?;
             files.push(url.clone());

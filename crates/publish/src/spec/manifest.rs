@@ -40,8 +40,17 @@ pub(crate) struct Listed {
     /// Files that are added, that existed, that are deleted, and their rows.
     pub files: [Option<i64>; 3],
     pub rows: [Option<i64>; 3],
-    /// For each partition: whether it is null, whether NaN, the least and the most.
-    pub partitions: Vec<(bool, Option<bool>, Option<Vec<u8>>, Option<Vec<u8>>)>,
+    pub partitions: Vec<PartitionSummary>,
+}
+
+/// What the files of a manifest have in one column of the partitions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct PartitionSummary {
+    has_null: bool,
+    has_nan: Option<bool>,
+    /// The least and the most, as single values are serialised.
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
 }
 
 /// A file that a manifest names: what is needed of it to write a new one.
@@ -197,7 +206,8 @@ pub(crate) fn added(
     let bounds = |at: usize| {
         let values = files.iter().filter_map(|file| file.partition.get(at).copied());
         let bytes = |value: Option<i32>| value.map(|value| value.to_le_bytes().to_vec());
-        (false, Some(false), bytes(values.clone().min()), bytes(values.max()))
+        let (lower, upper) = (bytes(values.clone().min()), bytes(values.max()));
+        PartitionSummary { has_null: false, has_nan: Some(false), lower, upper }
     };
     let rows = files.iter().map(|file| file.rows as i64).sum();
     let listed = Listed {
@@ -351,7 +361,7 @@ pub(crate) fn parse_list(bytes: &[u8]) -> Result<Vec<Listed>, String> {
     Ok(records.iter().map(listed).collect())
 }
 
-fn summary(value: &Value, ty: &Type) -> (bool, Option<bool>, Option<Vec<u8>>, Option<Vec<u8>>) {
+fn summary(value: &Value, ty: &Type) -> PartitionSummary {
     let truth = |id| match value.get(ty, id) {
         Value::Bool(truth) => Some(*truth),
         _ => None,
@@ -360,7 +370,12 @@ fn summary(value: &Value, ty: &Type) -> (bool, Option<bool>, Option<Vec<u8>>, Op
         Value::Bytes(bytes) => Some(bytes.clone()),
         _ => None,
     };
-    (truth(509).unwrap_or(true), truth(518), bytes(510), bytes(511))
+    PartitionSummary {
+        has_null: truth(509).unwrap_or(true),
+        has_nan: truth(518),
+        lower: bytes(510),
+        upper: bytes(511),
+    }
 }
 
 /// The list of a snapshot's manifests, as a file.
@@ -371,9 +386,9 @@ pub(crate) fn list_bytes(
     let assigned = |number: i64| if number == UNASSIGNED { sequence } else { number };
     let record = |one: &Listed| {
         let bytes = |bytes: &Option<Vec<u8>>| bytes.clone().map_or(Value::Null, Value::Bytes);
-        let summary = |(null, nan, least, most): &(bool, Option<bool>, Option<Vec<u8>>, Option<Vec<u8>>)| {
-            let nan = nan.map_or(Value::Null, Value::Bool);
-            Value::Record(vec![Value::Bool(*null), nan, bytes(least), bytes(most)])
+        let summary = |column: &PartitionSummary| {
+            let nan = column.has_nan.map_or(Value::Null, Value::Bool);
+            Value::Record(vec![Value::Bool(column.has_null), nan, bytes(&column.lower), bytes(&column.upper)])
         };
         let numbers = [
             one.length,
@@ -430,7 +445,7 @@ mod tests {
         let partitions = [field(1000, "day"), field(1001, "bucket[4]")];
         let (bytes, listed) = added(&[file(5), file(6)], (&schema, 0, &partitions), 77, "m0").unwrap();
         assert_eq!((listed.length as usize, listed.rows), (bytes.len(), [Some(20), Some(0), Some(0)]));
-        assert_eq!(listed.partitions[0].2, Some(5i32.to_le_bytes().to_vec()));
+        assert_eq!(listed.partitions[0].lower, Some(5i32.to_le_bytes().to_vec()));
         let list = list_bytes(&[listed], (77, None, 4)).unwrap();
         let listed = parse_list(&list).unwrap().remove(0);
         assert_eq!((listed.sequence, listed.min_sequence, listed.snapshot, listed.content), (4, 4, 77, DATA));

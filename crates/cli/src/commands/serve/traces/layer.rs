@@ -125,7 +125,8 @@ impl Span {
 
 impl Visit for Span {
     fn record_str(&mut self, field: &Field, value: &str) {
-        let end = value.floor_char_boundary(TEXT_BYTES_MAX);
+        let most = value.len().min(TEXT_BYTES_MAX);
+        let end = (0..=most).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
         self.set(field, Value::Text(value[..end].into()));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::http::{HttpRequest, HttpResponse, LineGateway};
 use crate::load::{LineConnection, Pending};
-use crate::server::Open;
+use crate::open::Open;
 use crate::socket::Socket;
 use httparse::{Request, Status};
 use rustls::ServerConfig;

@@ -13,6 +13,7 @@ mod http_connection;
 mod load;
 mod names;
 mod occurrence;
+mod open;
 mod options;
 mod retries;
 mod server;

@@ -5,6 +5,7 @@
 
 use crate::http::LineGateway;
 use crate::http_connection;
+use crate::open::Open;
 use crate::tcp_connection;
 use rustls::ServerConfig;
 use std::collections::{HashMap, VecDeque};
@@ -46,21 +47,6 @@ pub struct LineServer {
 /// Open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<VecDeque<Arc<Open>>>);
-
-/// An open connection.
-#[derive(Debug)]
-pub(crate) struct Open {
-    pub socket: TcpStream,
-    /// A request has begun, and is not answered.
-    pub is_busy: AtomicBool,
-    is_http: bool,
-    /// Set when the server stops.
-    pub stop: Arc<AtomicBool>,
-    /// Its thread waits for bytes.
-    pub is_reading: AtomicBool,
-    /// How often bytes have arrived.
-    pub reads: AtomicU64,
-}
 
 impl LineServer {
     /// Listens.

@@ -1,6 +1,6 @@
 //! A connection to a client, plain or encrypted, read within limits of time.
 
-use crate::server::Open;
+use crate::open::Open;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;

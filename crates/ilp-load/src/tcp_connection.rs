@@ -2,7 +2,7 @@
 
 use crate::error::WriteError;
 use crate::http::LineGateway;
-use crate::server::Open;
+use crate::open::Open;
 use crate::socket::Socket;
 use rustls::ServerConfig;
 use std::io;

@@ -518,7 +518,9 @@ impl Handshake<'_> {
             }
             self.socket.set_read_timeout(left)?;
             match self.socket.read(self.decoder.spare(1024)) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
+                Ok(0) => {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
+                }
                 Ok(read) => self.decoder.filled(read),
                 // A signal of the process, such as that of a window that changes its size: the answer may still come.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

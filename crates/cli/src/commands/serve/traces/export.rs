@@ -113,7 +113,7 @@ impl Exporter {
         }
     }
 
-    /// Spans that arrive meanwhile wait in the queue, or are dropped.
+    /// Spans that arrive during the pause wait in the queue, or are dropped.
     fn wait(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while Instant::now() < until && !self.counts.is_stopping.load(Ordering::Acquire) {

@@ -18,6 +18,7 @@ mod looking;
 mod manual;
 mod measuring;
 #[cfg(feature = "sql")]
+mod publishing;
 mod querying;
 mod reading;
 mod readme;

@@ -17,10 +17,10 @@ use tapedb_terminal::{Failure, Ui, location, quantity, signals, ui};
 /// each message at most once, whatever is killed when, and publishing goes on where it ended. What is published is what is sealed; a
 /// server seals as log files become full, and `tapedb seal` does it at once.
 ///
-/// The catalogue of --iceberg CATALOG.TABLE is set with --catalog, or in the environment as TAPEDB_CATALOG_<CATALOG>: folder:/data/lake
+/// The catalogue of --iceberg CATALOG.TABLE is set with --catalog, or in the environment as `TAPEDB_CATALOG_<CATALOG>`: folder:/data/lake
 /// (a folder or s3://bucket/prefix: Hadoop's), sql:/data/catalog.db,warehouse=/data/lake (SQLite), rest:https://host:8181,warehouse=NAME.
-/// A token for REST comes from TAPEDB_CATALOG_<CATALOG>_TOKEN, or client id and secret, as ID:SECRET, from
-/// TAPEDB_CATALOG_<CATALOG>_CREDENTIAL.
+/// A token for REST comes from `TAPEDB_CATALOG_<CATALOG>_TOKEN`, or client id and secret, as ID:SECRET, from
+/// `TAPEDB_CATALOG_<CATALOG>_CREDENTIAL`.
 ///
 /// A deletion, a rewrite, a lost part or a renamed symbol marks a table as stale, and publishing goes on; --repair writes what is stale again,
 /// in one commit.

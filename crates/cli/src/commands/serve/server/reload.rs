@@ -4,17 +4,18 @@ use super::http;
 use serde_json::Value;
 use tapedb_terminal::{Failure, Ui};
 
+const EXAMPLES: &str = "\
+Examples:
+  tapedb server reload http://127.0.0.1:7848
+  tapedb server reload https://admin@ticks.example.com:7848";
+
 /// Let a running server read its users file and its certificate again, as SIGHUP does.
 ///
 /// Handshakes from now on use the new certificate; open connections stay. Rights apply to connected clients at once. A file that cannot be
 /// used changes nothing: the server goes on with what it has, and this command fails with the reason. It needs the right to administer all
 /// streams, where the server has users: the login is as for --db (a name in the URL, TAPEDB_PASSWORD or TAPEDB_TOKEN, TAPEDB_CA).
-///
-/// Examples:
-///   tapedb server reload http://127.0.0.1:7848
-///   tapedb server reload https://admin@ticks.example.com:7848
 #[derive(clap::Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// URL of the server's HTTP port.
     #[arg(value_name = "URL")]

@@ -59,7 +59,7 @@ fn what_cannot_be_published_is_an_error_that_states_what_to_do() {
     assert!(run("publish feed --iceberg lake.feed --catalog folder:relative").err.contains("absolute path"));
     let nothing = run(&format!("publish nothing --iceberg lake.feed --catalog folder:{lake}"));
     assert!(nothing.code == 1 && nothing.err.contains("there is feed"), "{}", nothing.err);
-    run(&format!("publish feed --iceberg lake.feed --catalog folder:{lake}")).good();
+    run(&format!("publish feed --iceberg lake.feed --catalog folder:{lake} --json")).json();
     let other = run(&format!("publish feed --iceberg lake.feed --catalog folder:{lake} --symbol-buckets 8"));
     assert!(other.code == 1 && other.err.contains("other options"), "{}", other.err);
     let remote = Run::plain(&format!(

@@ -188,8 +188,8 @@ fn a_thousand_idle_tabs_take_little() {
         tabs.push(socket);
     }
     let after = taken();
-    // Of both sides: they are in one process.
-    assert!(after.0.saturating_sub(before.0) < 200 << 20, "{before:?} {after:?}");
+    // Of both sides: they are in one process, beside other tests, which take some 200 MiB of it.
+    assert!(after.0.saturating_sub(before.0) < 400 << 20, "{before:?} {after:?}");
     assert!(after.1 < before.1 + 120, "{before:?} {after:?}");
     // Those that follow something do so all the same, and further requests are answered.
     append(&stream, 10..11);

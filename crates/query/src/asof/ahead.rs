@@ -30,6 +30,8 @@ struct State {
     reached: Option<i64>,
     /// More rows are noted whatever is read of the right side, so it is worth waiting for them.
     is_reading: bool,
+    /// Rows before this time have been joined.
+    joined: i64,
     /// By the number of the key.
     symbols: Vec<Times>,
     numbers: HashMap<Box<str>, usize>,
@@ -45,7 +47,8 @@ struct Times {
 impl Ahead {
     pub fn new(strict: bool) -> Self {
         let (symbols, numbers) = Default::default();
-        let state = State { reached: Some(i64::MIN), is_reading: true, symbols, numbers };
+        let joined = i64::MIN;
+        let state = State { reached: Some(i64::MIN), is_reading: true, joined, symbols, numbers };
         Self { strict, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -56,7 +59,9 @@ impl Ahead {
     /// Notes rows, which follow those that were noted before. Their keys are texts.
     pub fn note(&self, rows: &Rows) {
         let mut state = self.state();
-        let State { reached, symbols, numbers, .. } = &mut *state;
+        let State { reached, joined, symbols, numbers, .. } = &mut *state;
+        // Also those of symbols that the right side does not have, so that memory does not grow with rows.
+        symbols.iter_mut().for_each(|times| times.pass(*joined));
         for (row, number) in
             rows.numbers[..rows.timed].iter().enumerate().filter(|(_, number)| **number != NONE)
         {
@@ -78,6 +83,11 @@ impl Ahead {
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Notes that all rows before this time have been joined.
+    pub fn note_joined(&self, time: i64) {
+        self.state().joined = time;
     }
 
     /// Notes that there are no more rows, or that no more are read until something is read of the right side.
@@ -150,6 +160,8 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+    use std::sync::Arc;
 
     #[test]
     fn the_last_row_of_each_time_is_chosen() {
@@ -179,6 +191,23 @@ mod tests {
                 Times { times: times.clone(), from: 0 }.choose(&rows, start, strict, &mut chosen);
                 assert_eq!(chosen, expected, "{rows:?} {times:?} {strict}");
             }
+        }
+    }
+
+    /// Of a symbol of which nothing is asked too.
+    #[test]
+    fn rows_that_were_joined_take_no_memory() {
+        let ahead = Ahead::new(false);
+        let symbols: ArrayRef = Arc::new(StringViewArray::from_iter_values(["A", "B"].repeat(500)));
+        let batch = RecordBatch::try_from_iter([("symbol", symbols.clone())]).unwrap();
+        for first in (0..1_000_000).step_by(1_000) {
+            let times = (first..first + 1_000).collect();
+            let (numbers, keys) = ([0, 1].repeat(500), vec![symbols.clone()]);
+            ahead.note(&Rows { batch: batch.clone(), times, timed: 1_000, bytes: 0, keys, numbers });
+            ahead.note_joined(first - 2_000);
+        }
+        for times in &ahead.state().symbols {
+            assert!(times.times.len() < 4 * PASSED, "{}", times.times.len());
         }
     }
 

@@ -176,6 +176,9 @@ impl LastOfSymbols {
             self.read_left().await?;
         }
         let Some(rows) = self.waiting.pop_front() else { return Ok(None) };
+        if let Some(first) = rows.times[..rows.timed].first() {
+            self.ahead.note_joined(*first);
+        }
         self.waiting_rows -= rows.numbers.len();
         self.waiting_bytes -= rows.bytes;
         self.memory.shrink(rows.bytes.min(self.memory.size()));

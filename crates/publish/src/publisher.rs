@@ -161,6 +161,16 @@ impl Publisher {
             .transpose()
     }
 
+    /// Whether there is a table of this name, made of this record type of the stream, with whatever options.
+    ///
+    /// # Errors
+    /// When the catalogue does not answer, or properties of the table were changed.
+    pub fn has_table(&self) -> Result<bool, Error> {
+        let Some(loaded) = self.table.catalog.load(&self.table.name)? else { return Ok(false) };
+        let found = Progress::of(&loaded.metadata)?;
+        Ok(found.is_some_and(|found| found.stream_id == self.stream.id() && found.record == self.record.name))
+    }
+
     /// Sealed messages of whatever record type that are not in the table.
     ///
     /// # Errors

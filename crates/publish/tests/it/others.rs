@@ -4,7 +4,7 @@ use crate::support::*;
 use serde_json::json;
 use std::thread;
 use tapedb_engine::Database;
-use tapedb_publish::{Catalog, Error, FolderCatalog, Publisher, SqlCatalog};
+use tapedb_publish::{Catalog, Error, FolderCatalog, Options, Publisher, SqlCatalog};
 
 #[test]
 fn several_publish_at_once() {
@@ -121,7 +121,7 @@ fn tables_of_other_streams_and_other_options_are_refused() {
         Publisher::open(&fixture.db, &other, "Bar", &name(), &fixture.settings(), &small()).unwrap();
     let error = publisher.step().unwrap_err().to_string();
     assert!(error.contains("another one"), "{error}");
-    let mut publisher = fixture.publisher(&tapedb_publish::Options { symbol_buckets: 4, ..small() });
+    let mut publisher = fixture.publisher(&Options { symbol_buckets: 4, ..small() });
     let error = publisher.step().unwrap_err().to_string();
     assert!(error.contains("other options"), "{error}");
     // Renamed, it is the same stream.
@@ -129,4 +129,19 @@ fn tables_of_other_streams_and_other_options_are_refused() {
     let mut publisher =
         Publisher::open(&fixture.db, &renamed, "Bar", &name(), &fixture.settings(), &small()).unwrap();
     assert!(publisher.step().unwrap().is_none());
+}
+
+/// Where that is not known, there is an error: another table of the same messages would be made.
+#[test]
+fn a_table_is_that_of_its_record_type_whatever_the_options() {
+    let fixture = Fixture::new(SCHEMA);
+    assert!(!fixture.publisher(&small()).has_table().unwrap());
+    fixture.add(100, FIRST);
+    publish(&mut fixture.publisher(&small()));
+    let other = fixture.publisher(&Options { symbol_buckets: 8, ..small() });
+    assert!(other.has_table().unwrap() && other.progress().is_err());
+    let catalog = FolderCatalog::open(fixture.lake().to_str().unwrap()).unwrap();
+    let location = catalog.load(&name()).unwrap().unwrap().location;
+    std::fs::write(path(&location), "{").unwrap();
+    assert!(other.has_table().is_err());
 }

@@ -130,7 +130,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.seal {
         stream.seal()?;
     }
-    let mut publishers = publishers(&args, &db, &stream, &name, &settings, &options)?;
+    let mut publishers = publishers(&args, &db, &stream, &name, &settings, &options).map_err(usage)?;
     let ask = || signals::interrupted().load(Ordering::Relaxed);
     for publisher in &mut publishers {
         match (args.dry_run, args.status, args.repair) {
@@ -195,11 +195,11 @@ fn publishers(
     name: &TableName,
     settings: &CatalogSettings,
     options: &Options,
-) -> Result<Vec<Publisher>, Failure> {
+) -> Result<Vec<Publisher>, Error> {
     let records = stream.schema().records.iter().filter(|record| record.message);
     let all: Vec<&str> = records.map(|record| record.name.as_str()).collect();
     if let Some(unknown) = args.types.iter().find(|name| !all.contains(&name.as_str())) {
-        return Err(Failure::usage(format!(
+        return Err(Error::Settings(format!(
             "stream {:?} has no record type {unknown:?}; it has {}",
             stream.name(),
             all.join(", ")
@@ -210,19 +210,19 @@ fn publishers(
     let wanted: Vec<&str> = wanted.copied().collect();
     let mut publishers = Vec::new();
     for record in wanted {
-        let open =
-            |name: &TableName| Publisher::open(db, stream, record, name, settings, options).map_err(usage);
+        let open = |name: &TableName| Publisher::open(db, stream, record, name, settings, options);
         // A table of one record type keeps its name when the stream gets more of them.
         let plain = open(name)?;
         let is_only = all.len() == 1 || args.types.len() == 1;
-        let is_plain = is_only || matches!(plain.progress(), Ok(Some(_)));
+        // Where that is not known, there is an error: a second table of the same messages would be made.
+        let is_plain = is_only || plain.has_table()?;
         publishers.push(match is_plain {
             true => plain,
             false => open(&name.beside(format!("{}_{}", name.table, record.to_lowercase())))?,
         });
     }
     if publishers.is_empty() {
-        return Err(Failure::usage(format!("stream {:?} has no record type of messages", stream.name())));
+        return Err(Error::Settings(format!("stream {:?} has no record type of messages", stream.name())));
     }
     Ok(publishers)
 }
@@ -417,13 +417,18 @@ fn follow(
     ui: &Ui,
 ) -> Result<(), Failure> {
     let ask = || signals::interrupted().load(Ordering::Relaxed);
-    let mut failed = None;
+    // What has failed, by table.
+    let mut failed: BTreeMap<String, String> = BTreeMap::new();
     while !ui.is_interrupted() {
         // Another schema is another handle.
         let newest = db.stream(&args.stream)?;
         if newest.schema() != stream.schema() {
-            stream = newest;
-            publishers = self::publishers(args, db, &stream, name, settings, options)?;
+            match self::publishers(args, db, &newest, name, settings, options) {
+                Ok(newer) => (stream, publishers) = (newest, newer),
+                // Those that are there state so, and it is tried again.
+                Err(error) if error.is_temporary() => {}
+                Err(error) => return Err(usage(error)),
+            }
         }
         for publisher in &mut publishers {
             let stepped = interruptible(ask, || {
@@ -435,25 +440,24 @@ fn follow(
             for note in publisher.notes() {
                 ui.warn(&note);
             }
+            let name = publisher.name().to_string();
             match stepped {
-                Ok(()) if failed.take().is_some() => {
-                    ui.warn(&format!("{} is published again", publisher.name()))
-                }
+                Ok(()) if failed.remove(&name).is_some() => ui.warn(&format!("{name} is published again")),
                 Ok(()) => {}
                 Err(Error::Interrupted) => break,
                 Err(error) if error.is_temporary() && !ui.is_interrupted() => {
                     // Once for each failure, not every minute.
                     let text = error.to_string();
-                    if failed.as_ref() != Some(&text) {
+                    if failed.get(&name) != Some(&text) {
                         ui.warn(&format!("{text}; trying again"));
                     }
-                    failed = Some(text);
+                    failed.insert(name, text);
                 }
                 Err(error) => return Err(failure(error, ui)),
             }
         }
         let next = Instant::now()
-            + if failed.is_some() { args.every.min(Duration::from_secs(10)) } else { args.every };
+            + if !failed.is_empty() { args.every.min(Duration::from_secs(10)) } else { args.every };
         while !ui.is_interrupted() && Instant::now() < next {
             thread::sleep(Duration::from_millis(50).min(next.saturating_duration_since(Instant::now())));
         }

@@ -13,6 +13,10 @@ mod program;
 mod remote;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(feature = "kafka")]
+use commands::brokers::kafka;
+#[cfg(feature = "nats")]
+use commands::brokers::nats;
 use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier};
 use commands::market::{bars, book, gaps};
 #[cfg(feature = "parquet")]
@@ -83,6 +87,10 @@ enum Command {
     Export(Box<export::Args>),
     #[cfg(feature = "publish")]
     Publish(Box<publish::Args>),
+    #[cfg(feature = "kafka")]
+    Kafka(kafka::Args),
+    #[cfg(feature = "nats")]
+    Nats(nats::Args),
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
@@ -194,6 +202,10 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Export(args) => export::run(*args, ui),
         #[cfg(feature = "publish")]
         Command::Publish(args) => publish::run(*args, ui),
+        #[cfg(feature = "kafka")]
+        Command::Kafka(args) => kafka::run(args, ui),
+        #[cfg(feature = "nats")]
+        Command::Nats(args) => nats::run(args, ui),
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),

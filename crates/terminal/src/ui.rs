@@ -169,6 +169,11 @@ impl Progress {
 }
 
 impl Progress {
+    /// Sets the final value of `done`, where it becomes known while the command runs.
+    pub fn set_total(&mut self, total: u64) {
+        self.total = total;
+    }
+
     /// Removes the line, so that other text can be printed.
     pub fn hide(&self) {
         if self.shown {

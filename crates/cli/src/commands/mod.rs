@@ -1,5 +1,7 @@
 //! The commands, one file or folder each, grouped by what they work on.
 
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub mod brokers;
 pub mod demo;
 pub mod maintenance;
 pub mod manual;

@@ -1,0 +1,6 @@
+//! Brokers as sources and sinks: a real NATS server where one is at hand, and librdkafka's mock cluster with the feature `kafka`.
+
+#[cfg(feature = "kafka")]
+mod kafka;
+mod nats;
+mod support;

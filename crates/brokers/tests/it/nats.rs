@@ -176,7 +176,12 @@ fn interrupted_exports_and_imports_and_a_killed_server_leave_each_message_once()
         let exporting = scope.spawn(|| {
             // Each run ends after some messages, but for the last.
             for most in [3_000, 9_000] {
-                let ended = export(&server, &stream, &options, &mut Watch::until(most));
+                let ended = export(
+                    &server,
+                    &stream,
+                    &options,
+                    &mut Watch { messages_max: Some(most), ..out.clone() },
+                );
                 assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
             }
             export(&server, &stream, &options, &mut out.clone())

@@ -27,7 +27,7 @@ class Segment:
         self.version, self.schema_version, self.space = fields[1:4]
         self.first_sequence, self.next_sequence = fields[5:7]
         checks.compare("segment header", crc32c(data[:60]), fields[10], where)
-        if fields[0] != b"TAPESEG1" or self.version > 3 or fields[4] != stream_id:
+        if fields[0] != b"TAPESEG1" or self.version > 4 or fields[4] != stream_id:
             raise ValueError(f"{where}: not a segment of the stream")
         text = data[64 : 64 + fields[7]]
         checks.compare("segment schema", crc32c(text), fields[8], where)
@@ -41,7 +41,8 @@ class Segment:
         self.checks.compare("segment trailer", crc32c(trailer[:28]), crc, self.where)
         footer = self.data[offset : offset + length]
         self.checks.compare("segment footer", crc32c(footer), footer_crc, self.where)
-        if magic != b"TAPEEND1" or offset + length + 40 != len(self.data):
+        has_strands = magic == b"TAPEEND2"
+        if magic not in (b"TAPEEND1", b"TAPEEND2") or has_strands != (self.version >= 4) or offset + length + 40 != len(self.data):
             raise ValueError(f"{self.where}: not a trailer")
         source = Bytes(footer)
         blocks, symbols = source.number(4), source.number(4)
@@ -56,12 +57,13 @@ class Segment:
                 inside += range(at, at + run)
                 at += run
             self.symbols[symbol] = messages, inside
+        self.strands = [source.number(2) if has_strands else 0 for _ in range(blocks)]
         if source.at != len(footer):
             raise ValueError(f"{self.where}: bytes left in the footer")
 
     def rows(self):
         """Time, sequence number, symbol id, type id, schema version and body of all rows; compared with the footer."""
-        found, offset = [], self._end_of_schema
+        found, offset, last_of = [], self._end_of_schema, {}
         by_symbol = {}
         for number, stated in enumerate(self.blocks):
             block = Block(self, stated[0], f"{self.where} block {number}")
@@ -71,6 +73,10 @@ class Segment:
             real += (times[0], times[-1], min(sequences), max(sequences))
             if stated != real or times != sorted(times):
                 raise ValueError(f"{self.where}: the footer states {stated}, block {number} has {real}")
+            strand = self.strands[number]
+            if (times[0], sequences[0]) <= last_of.get(strand, (-(2**63) - 1, 0)):
+                raise ValueError(f"{self.where}: block {number} is not after the one before it in strand {strand}")
+            last_of[strand] = times[-1], sequences[-1]
             for row in rows:
                 messages, blocks = by_symbol.setdefault(row[2], (0, []))
                 by_symbol[row[2]] = messages + 1, blocks if number in blocks else [*blocks, number]
@@ -78,6 +84,7 @@ class Segment:
             found += rows
         if len(found) != self.messages or by_symbol != self.symbols:
             raise ValueError(f"{self.where}: {len(found)} messages of {by_symbol}, stated {self.messages}, {self.symbols}")
+        found.sort(key=lambda row: row[:2])
         return [(*row[:4], self.schema_version, row[4]) for row in found]
 
 

@@ -92,6 +92,11 @@ impl BlockBuilder {
         &self.learned
     }
 
+    /// Exchanges what is cached of earlier blocks with another builder.
+    pub(crate) fn swap_learned(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.learned, &mut other.learned);
+    }
+
     /// An empty block.
     pub fn new(options: BlockOptions) -> Self {
         let (rows, bytes) =

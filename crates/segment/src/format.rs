@@ -5,12 +5,14 @@ use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::head::Head;
 use tapedb_codec::bytes::{check_layout, crc32c, u16_at, u32_at, u64_at};
 
-/// The newest format version that this program reads, and the one it writes.
-///
-/// Version 2: blocks have a checksum of their content. They are read alike.
-pub const VERSION: u16 = 3;
+/// The newest format version that this program reads, and the one that it writes where blocks are in several strands.
+pub const VERSION: u16 = 4;
+/// The version of files whose blocks all follow each other in time.
+const VERSION_OF_ONE_STRAND: u16 = 3;
 pub(crate) const MAGIC: &[u8; 8] = b"TAPESEG1";
 pub(crate) const END_MAGIC: &[u8; 8] = b"TAPEEND1";
+/// The end of a file whose footer lists the strands of blocks.
+pub(crate) const END_OF_STRANDS_MAGIC: &[u8; 8] = b"TAPEEND2";
 /// Bytes of the header before the schema.
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 40;
@@ -19,6 +21,8 @@ pub(crate) const ENTRY_BYTES: usize = 56;
 pub const SCHEMA_BYTES_MAX: usize = 16 << 20;
 /// The most blocks of a segment.
 pub const BLOCKS_MAX: usize = 1 << 20;
+/// The most strands of a segment.
+pub const STRANDS_MAX: usize = (1 << 16) - 1;
 /// The longest footer.
 pub const FOOTER_BYTES_MAX: usize = 256 << 20;
 
@@ -95,7 +99,7 @@ pub struct BlockEntry {
     pub count: u32,
     /// Earliest time, nanoseconds since the Unix epoch.
     pub time_min: i64,
-    /// Latest time; not before that of the block before.
+    /// Latest time; not before that of the block before in the same strand.
     pub time_max: i64,
     /// Smallest sequence number.
     pub sequence_min: u64,
@@ -119,14 +123,26 @@ pub(crate) struct Trailer {
     pub footer_len: u64,
     pub message_count: u64,
     pub footer_crc: u32,
+    /// Whether the footer lists the strands of blocks.
+    pub has_strands: bool,
+}
+
+/// What a footer states.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub blocks: Vec<BlockEntry>,
+    pub symbols: Vec<SymbolEntry>,
+    /// The strand of each block; none: all are in one.
+    pub strands: Vec<u16>,
 }
 
 impl SegmentHeader {
     /// Appends header and schema.
-    pub(crate) fn write(&self, schema: &str, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, schema: &str, has_strands: bool, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if has_strands { VERSION } else { VERSION_OF_ONE_STRAND };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.schema_version.to_le_bytes());
         out.extend_from_slice(&self.space.to_le_bytes());
         out.extend_from_slice(&self.stream_id.to_le_bytes());
@@ -171,6 +187,11 @@ impl SegmentHeader {
         };
         Ok((read, schema_len, u32_at(header, 44)))
     }
+}
+
+/// Whether blocks of the file with this header may be in several strands, as far as the header, which may be damaged, shows it.
+pub(crate) fn may_have_strands(header: &[u8]) -> bool {
+    header.len() >= 10 && u16_at(header, 8) > VERSION_OF_ONE_STRAND
 }
 
 /// The offset of the first block, by a footer that begins at `offset`.
@@ -222,7 +243,7 @@ impl BlockEntry {
 }
 
 /// Appends the footer.
-pub(crate) fn write_footer(blocks: &[BlockEntry], symbols: &[SymbolEntry], out: &mut Vec<u8>) {
+pub(crate) fn write_footer(Index { blocks, symbols, strands }: &Index, out: &mut Vec<u8>) {
     out.extend_from_slice(&(blocks.len() as u32).to_le_bytes());
     out.extend_from_slice(&(symbols.len() as u32).to_le_bytes());
     blocks.iter().for_each(|block| block.write(out));
@@ -239,19 +260,45 @@ pub(crate) fn write_footer(blocks: &[BlockEntry], symbols: &[SymbolEntry], out: 
             end = run.1;
         }
     }
+    strands.iter().for_each(|strand| out.extend_from_slice(&strand.to_le_bytes()));
 }
 
 /// Reads a footer that begins at `offset` of its file; blocks lie after `front` and before it.
 pub(crate) fn read_footer(
     mut bytes: &[u8],
-    front: u64,
-    offset: u64,
-) -> Result<(Vec<BlockEntry>, Vec<SymbolEntry>), Damage> {
+    (front, offset): (u64, u64),
+    has_strands: bool,
+) -> Result<Index, Damage> {
     let footer = &mut bytes;
-    read_blocks(footer, front, offset)
-        .and_then(|blocks| Ok((read_symbols(footer, blocks.1, blocks.0.len() as u32)?, blocks.0)))
-        .map(|(symbols, blocks)| (blocks, symbols))
-        .map_err(|flaw| Damage::new(DamagedPart::Footer, offset, flaw))
+    let mut read = || {
+        let (blocks, symbols) = read_blocks(footer, front, offset)?;
+        let symbols = read_symbols(footer, symbols, blocks.len() as u32)?;
+        let strands = if has_strands { read_strands(footer, blocks.len())? } else { Vec::new() };
+        check("bytes after the footer", 0, footer.len() as u64, footer.is_empty())?;
+        check_times(&blocks, &strands)?;
+        Ok(Index { blocks, symbols, strands })
+    };
+    read().map_err(|flaw| Damage::new(DamagedPart::Footer, offset, flaw))
+}
+
+fn read_strands(bytes: &mut &[u8], blocks: usize) -> Result<Vec<u16>, Flaw> {
+    let numbers = take(bytes, blocks * 2)?.as_chunks::<2>().0;
+    let strands: Vec<u16> = numbers.iter().map(|number| u16::from_le_bytes(*number)).collect();
+    let last = strands.iter().max().map_or(0, |last| usize::from(*last));
+    check("strand", STRANDS_MAX as u64, last as u64, last < STRANDS_MAX)?;
+    Ok(strands)
+}
+
+/// The times of the blocks of one strand never go back.
+fn check_times(blocks: &[BlockEntry], strands: &[u16]) -> Result<(), Flaw> {
+    let mut lasts = vec![i64::MIN; strands.iter().max().map_or(1, |last| usize::from(*last) + 1)];
+    for (index, block) in blocks.iter().enumerate() {
+        let last = &mut lasts[strands.get(index).map_or(0, |strand| usize::from(*strand))];
+        let ordered = *last <= block.time_min && block.time_min <= block.time_max;
+        check("time of a block", *last as u64, block.time_min as u64, ordered)?;
+        *last = block.time_max;
+    }
+    Ok(())
 }
 
 fn read_blocks(bytes: &mut &[u8], front: u64, offset: u64) -> Result<(Vec<BlockEntry>, u32), Flaw> {
@@ -259,18 +306,15 @@ fn read_blocks(bytes: &mut &[u8], front: u64, offset: u64) -> Result<(Vec<BlockE
     let symbols = u32::from_le_bytes(take_array(bytes)?);
     let entries = take(bytes, count.saturating_mul(ENTRY_BYTES))?.as_chunks::<ENTRY_BYTES>().0;
     let blocks: Vec<BlockEntry> = entries.iter().map(BlockEntry::read).collect();
-    let (mut end, mut last) = (front, i64::MIN);
+    let mut end = front;
     for block in &blocks {
         check("offset of a block", end, block.offset, end == block.offset)?;
         check("bytes of a block", block.len.into(), block.front_len.into(), block.front_len <= block.len)?;
         let ordered = block.head_len <= block.front_len;
         check("bytes of the front of a block", block.front_len.into(), block.head_len.into(), ordered)?;
-        let ordered = last <= block.time_min && block.time_min <= block.time_max;
-        check("time of a block", last as u64, block.time_min as u64, ordered)?;
         let ordered = block.sequence_min <= block.sequence_max;
         check("sequence number of a block", block.sequence_min, block.sequence_max, ordered)?;
         end += u64::from(block.len);
-        last = block.time_max;
     }
     check("end of the blocks", offset, end, end == offset)?;
     Ok((blocks, symbols))
@@ -298,7 +342,6 @@ fn read_symbols(bytes: &mut &[u8], count: u32, blocks: u32) -> Result<Vec<Symbol
         }
         symbols.push(entry);
     }
-    check("bytes after the footer", 0, bytes.len() as u64, bytes.is_empty())?;
     Ok(symbols)
 }
 
@@ -336,7 +379,7 @@ impl Trailer {
         out.extend_from_slice(&self.footer_crc.to_le_bytes());
         let crc = crc32c(&out[start..]);
         out.extend_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(END_MAGIC);
+        out.extend_from_slice(if self.has_strands { END_OF_STRANDS_MAGIC } else { END_MAGIC });
     }
 
     /// Reads the end of a file of `file_len` bytes.
@@ -346,7 +389,8 @@ impl Trailer {
         let Some(trailer) = bytes.first_chunk::<TRAILER_BYTES>() else {
             return Err(damage(Flaw::Short { need: TRAILER_BYTES as u64, have: bytes.len() as u64 }));
         };
-        if !trailer.ends_with(END_MAGIC) {
+        let has_strands = trailer.ends_with(END_OF_STRANDS_MAGIC);
+        if !has_strands && !trailer.ends_with(END_MAGIC) {
             return Err(damage(Flaw::Magic));
         }
         let (need, have) = (crc32c(&trailer[..28]), u32_at(trailer, 28));
@@ -358,6 +402,7 @@ impl Trailer {
             footer_len: u64_at(trailer, 8),
             message_count: u64_at(trailer, 16),
             footer_crc: u32_at(trailer, 24),
+            has_strands,
         };
         let end = read.footer_offset.checked_add(read.footer_len);
         let fits = end == Some(offset) && read.footer_len <= FOOTER_BYTES_MAX as u64;

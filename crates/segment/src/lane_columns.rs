@@ -23,6 +23,15 @@ impl LaneColumns {
         &self.columns
     }
 
+    /// Replaces the columns by these values, and gives memory for others back in their place.
+    pub fn swap_values(&mut self, values: &mut [ColumnValues]) {
+        self.columns.resize_with(values.len(), LaneColumn::default);
+        for (column, values) in self.columns.iter_mut().zip(values) {
+            (column.form, column.decimals) = (Form::Values, None);
+            std::mem::swap(&mut column.values, values);
+        }
+    }
+
     /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         self.columns.iter().map(|column| column.values.memory() + column.near.memory()).sum()

@@ -73,8 +73,8 @@ pub use decoder::{Decoder, PlacesBySymbol, Selection};
 pub use encoding::Tier;
 pub use error::SegmentError;
 pub use format::{
-    BLOCKS_MAX, BlockEntry, ENTRY_LAYOUT, FOOTER_BYTES_MAX, HEADER_LAYOUT, SCHEMA_BYTES_MAX, SegmentHeader,
-    TRAILER_LAYOUT, VERSION,
+    BLOCKS_MAX, BlockEntry, ENTRY_LAYOUT, FOOTER_BYTES_MAX, HEADER_LAYOUT, SCHEMA_BYTES_MAX, STRANDS_MAX,
+    SegmentHeader, TRAILER_LAYOUT, VERSION,
 };
 pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, Head};
 pub use lane_columns::{LaneColumn, LaneColumns};
@@ -90,4 +90,4 @@ pub use segment::{ReadAt, Segment};
 pub use source::{ColumnRun, RowRun};
 pub use transpose::transpose;
 pub use values::{ColumnValues, Values};
-pub use writer::{SegmentWriter, Written};
+pub use writer::{SegmentWriter, Strands, Written};

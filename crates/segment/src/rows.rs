@@ -29,6 +29,21 @@ impl Rows {
         Self::default()
     }
 
+    /// Removes all rows; others are appended with [`Self::push_header`].
+    pub fn begin_headers(&mut self) {
+        self.times.clear();
+        self.clear();
+    }
+
+    /// Appends a row without a body; `place`: that of its values in the columns. At most 65,536 rows.
+    #[inline]
+    pub fn push_header(&mut self, row: RowHeader, place: u16) {
+        self.homes.push((self.times.len() as u32) << 16 | u32::from(place));
+        self.lanes.push((row.type_id, row.symbol));
+        self.times.push(row.time);
+        self.sequences.push(row.sequence as i64);
+    }
+
     /// How many rows.
     #[inline]
     pub fn len(&self) -> usize {

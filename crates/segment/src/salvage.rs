@@ -8,7 +8,9 @@ use crate::block::Block;
 use crate::damage::{Damage, Flaw};
 use crate::decoder::{Decoder, Selection};
 use crate::error::SegmentError;
-use crate::format::{BLOCKS_MAX, BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry};
+use crate::format::{
+    BLOCKS_MAX, BlockEntry, HEADER_BYTES, Index, STRANDS_MAX, SegmentHeader, SymbolEntry, may_have_strands,
+};
 use crate::head::{HEAD_BYTES, Head, MAGIC};
 use crate::plan::Plan;
 use crate::segment::{ReadAt, Segment, fill, plan_of, read, read_header, read_index};
@@ -35,26 +37,31 @@ impl<R: ReadAt> Segment<R> {
     ) -> Result<(Self, Vec<Damage>), SegmentError> {
         let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
         let mut damaged = Vec::new();
-        let read = read_header(&file, size).and_then(|(header, schema, front)| {
+        let opened = read_header(&file, size).and_then(|(header, schema, front)| {
             let plan = plan_of(&schema)?;
             Ok((header, plan, Some(front)))
         });
-        let (header, plan, front) = match note(read, &mut damaged)? {
+        let (header, plan, front) = match note(opened, &mut damaged)? {
             Some(found) => found,
             None if is_written_with(&file, size, expected, plan)? => (expected.clone(), plan.clone(), None),
             None => return Err(damaged.remove(0).into()),
         };
-        if let Some((blocks, symbols)) = note(read_index(&file, size, front), &mut damaged)? {
-            let segment = Self::of_parts(file, (header, plan), blocks, symbols, size);
+        if let Some(index) = note(read_index(&file, size, front), &mut damaged)? {
+            let segment = Self::of_parts(file, (header, plan), index, size);
             return Ok((segment, damaged));
         }
-        let blocks = find_blocks(&file, front.unwrap_or(HEADER_BYTES as u64), size, &header)?;
+        let mut bytes = Vec::new();
+        read(&file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
+        let has_strands = may_have_strands(&bytes);
+        let front = front.unwrap_or(HEADER_BYTES as u64);
+        let (blocks, strands) = find_blocks(&file, (front, size), &header, has_strands)?;
         if blocks.is_empty()
             && let Some(first) = damaged.first()
         {
             return Err((*first).into());
         }
-        let mut segment = Self::of_parts(file, (header, plan), blocks, Vec::new(), size);
+        let mut segment =
+            Self::of_parts(file, (header, plan), Index { blocks, strands, symbols: Vec::new() }, size);
         segment.find_symbols()?;
         Ok((segment, damaged))
     }
@@ -124,28 +131,49 @@ fn note<T>(read: Result<T, SegmentError>, damaged: &mut Vec<Damage>) -> Result<O
     }
 }
 
-/// Finds the blocks from `front` on whose heads are whole and which follow each other in time.
+/// Finds the blocks from `front` on whose heads are whole and which follow each other in time; `has_strands`: in any order. Then each
+/// is in the first strand that ends before it, which need not be the one that it was written in.
 fn find_blocks<R: ReadAt>(
     file: &R,
-    front: u64,
-    size: u64,
+    (front, size): (u64, u64),
     header: &SegmentHeader,
-) -> Result<Vec<BlockEntry>, SegmentError> {
+    has_strands: bool,
+) -> Result<(Vec<BlockEntry>, Vec<u16>), SegmentError> {
     let mut search = Search { file, size, vain: VAIN_BYTES_MAX, head: Head::default(), bytes: Vec::new() };
     let mut blocks: Vec<BlockEntry> = Vec::new();
+    let (mut strands, mut lasts) = (Vec::new(), Vec::new());
     let mut at = front;
     while blocks.len() < BLOCKS_MAX {
         let Some(offset) = search.next_magic(at)? else { break };
         let last = blocks.last().map_or(i64::MIN, |block| block.time_max);
+        let least = if has_strands { i64::MIN } else { last };
         match search.block_at(offset)? {
-            Some(block) if is_next(&block, last, header) => {
+            Some(block) if is_next(&block, least, header) => {
                 at = offset + u64::from(block.len);
+                if has_strands {
+                    let Some(strand) = strand_for(&block, &mut lasts) else { continue };
+                    strands.push(strand);
+                }
                 blocks.push(block);
             }
             _ => at = offset + 1,
         }
     }
-    Ok(blocks)
+    Ok((blocks, strands))
+}
+
+/// The strand of a block, by the last time of each. Blocks that have a time in common are in different ones, for the order of their
+/// rows is unknown. `None`: there are too many.
+fn strand_for(block: &BlockEntry, lasts: &mut Vec<i64>) -> Option<u16> {
+    let found = lasts.iter().position(|last| *last < block.time_min).unwrap_or(lasts.len());
+    if found == STRANDS_MAX {
+        return None;
+    }
+    if found == lasts.len() {
+        lasts.push(block.time_max);
+    }
+    lasts[found] = block.time_max;
+    Some(found as u16)
 }
 
 fn is_next(block: &BlockEntry, last: i64, header: &SegmentHeader) -> bool {

@@ -5,7 +5,8 @@ use crate::damage::{Damage, DamagedPart, Flaw};
 use crate::decoder::Selection;
 use crate::error::SegmentError;
 use crate::format::{
-    BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, first_block, read_footer,
+    BlockEntry, HEADER_BYTES, Index, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, first_block,
+    read_footer,
 };
 use crate::head::{Chunk, Head, OWN, crc32c, lanes, own};
 use crate::plan::Plan;
@@ -84,13 +85,15 @@ impl<T: ReadAt + ?Sized> ReadAt for std::sync::Arc<T> {
 
 /// An open segment.
 ///
-/// Always true: blocks lie one after the other and their times never go back.
+/// Always true: blocks lie one after the other, and the times of those of one strand never go back.
 #[derive(Debug)]
 pub struct Segment<R> {
     file: R,
     header: SegmentHeader,
     plan: Plan,
     blocks: Vec<BlockEntry>,
+    /// The strand of each block; none: all are in one.
+    strands: Vec<u16>,
     pub(crate) symbols: Vec<SymbolEntry>,
     /// Blocks that may have any symbol, as runs: theirs are unknown.
     pub(crate) blind: Vec<(u32, u32)>,
@@ -107,19 +110,18 @@ impl<R: ReadAt> Segment<R> {
         let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
         let (header, schema, front) = read_header(&file, size)?;
         let plan = plan_of(&schema)?;
-        let (blocks, symbols) = read_index(&file, size, Some(front))?;
-        Ok(Self::of_parts(file, (header, plan), blocks, symbols, size))
+        let index = read_index(&file, size, Some(front))?;
+        Ok(Self::of_parts(file, (header, plan), index, size))
     }
 
     pub(crate) fn of_parts(
         file: R,
         (header, plan): (SegmentHeader, Plan),
-        blocks: Vec<BlockEntry>,
-        symbols: Vec<SymbolEntry>,
+        Index { blocks, symbols, strands }: Index,
         bytes: u64,
     ) -> Self {
         let messages = blocks.iter().map(|block| u64::from(block.count)).sum();
-        Self { file, header, plan, blocks, symbols, blind: Vec::new(), messages, bytes }
+        Self { file, header, plan, blocks, strands, symbols, blind: Vec::new(), messages, bytes }
     }
 
     /// The file's header.
@@ -132,9 +134,30 @@ impl<R: ReadAt> Segment<R> {
         &self.plan
     }
 
-    /// The blocks in order of time.
+    /// The blocks in the order of the file: of each strand in order of time.
     pub fn blocks(&self) -> &[BlockEntry] {
         &self.blocks
+    }
+
+    /// Number of strands: blocks of different strands are of different symbols, and may overlap in time.
+    pub fn strand_count(&self) -> usize {
+        self.strands.iter().max().map_or(1, |last| usize::from(*last) + 1)
+    }
+
+    /// Whether blocks are in several strands.
+    pub fn has_strands(&self) -> bool {
+        !self.strands.is_empty()
+    }
+
+    /// The strand of a block.
+    pub fn strand_of(&self, index: usize) -> usize {
+        self.strands.get(index).map_or(0, |strand| usize::from(*strand))
+    }
+
+    /// Earliest and latest time of all blocks; `None`: there is no block.
+    pub fn time_range(&self) -> Option<(i64, i64)> {
+        let times = self.blocks.iter().map(|block| (block.time_min, block.time_max));
+        times.reduce(|all, times| (all.0.min(times.0), all.1.max(times.1)))
     }
 
     /// Messages in all blocks.
@@ -160,8 +183,14 @@ impl<R: ReadAt> Segment<R> {
     }
 
     /// Blocks that may have messages from time `from` to `last`, both included, in nanoseconds since the Unix epoch:
-    /// found in O(log blocks), and to be read in either direction.
+    /// found in O(log blocks), and to be read in either direction. Where there are several strands, blocks of other times may be
+    /// among them, and all blocks are looked at.
     pub fn blocks_between(&self, from: i64, last: i64) -> Range<usize> {
+        if self.has_strands() {
+            let is_between = |block: &BlockEntry| block.time_max >= from && block.time_min <= last;
+            let start = self.blocks.iter().position(is_between).unwrap_or(0);
+            return start..self.blocks.iter().rposition(is_between).map_or(start, |index| index + 1);
+        }
         let start = self.blocks.partition_point(|block| block.time_max < from);
         let end = self.blocks.partition_point(|block| block.time_min <= last);
         start..end.max(start)
@@ -361,12 +390,8 @@ pub(crate) fn read_header<R: ReadAt>(
     Ok((header, schema, front))
 }
 
-/// Blocks and symbols. `front`: where the blocks begin; `None`: the index is believed.
-pub(crate) fn read_index<R: ReadAt>(
-    file: &R,
-    size: u64,
-    front: Option<u64>,
-) -> Result<(Vec<BlockEntry>, Vec<SymbolEntry>), SegmentError> {
+/// Blocks, symbols and strands. `front`: where the blocks begin; `None`: the index is believed.
+pub(crate) fn read_index<R: ReadAt>(file: &R, size: u64, front: Option<u64>) -> Result<Index, SegmentError> {
     let mut bytes = Vec::new();
     let end = size.saturating_sub(TRAILER_BYTES as u64).max(front.unwrap_or(0)).min(size);
     read(file, end, (size - end) as usize, &mut bytes)?;
@@ -378,13 +403,13 @@ pub(crate) fn read_index<R: ReadAt>(
         return Err(Damage::new(DamagedPart::Footer, offset, Flaw::Checksum { need, have }).into());
     }
     let front = front.unwrap_or_else(|| first_block(&bytes, offset));
-    let (blocks, symbols) = read_footer(&bytes, front, offset)?;
-    let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
+    let index = read_footer(&bytes, (front, offset), trailer.has_strands)?;
+    let sum: u64 = index.blocks.iter().map(|block| u64::from(block.count)).sum();
     if sum != trailer.message_count {
         let flaw = Flaw::Mismatch { what: "messages", need: trailer.message_count, have: sum };
         return Err(Damage::new(DamagedPart::Footer, offset, flaw).into());
     }
-    Ok((blocks, symbols))
+    Ok(index)
 }
 
 pub(crate) fn plan_of(schema: &str) -> Result<Plan, Damage> {

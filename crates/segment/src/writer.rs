@@ -1,13 +1,14 @@
 //! Writes a segment from front to back.
 
 mod copy;
+mod strands;
 
 use crate::builder::{BlockBuilder, BlockOptions, Learned};
 use crate::canonical::Canonicity;
 use crate::error::SegmentError;
 use crate::fault;
 use crate::format::{
-    BLOCKS_MAX, BlockEntry, SCHEMA_BYTES_MAX, SegmentHeader, SymbolEntry, Trailer, write_footer,
+    BLOCKS_MAX, BlockEntry, Index, SCHEMA_BYTES_MAX, SegmentHeader, SymbolEntry, Trailer, write_footer,
 };
 use crate::head::{BODY_BYTES_MAX, crc32c, u32_at};
 use crate::mismatch::Mismatch;
@@ -17,6 +18,8 @@ use crate::row::RowHeader;
 use crate::source::{ColumnRun, RowRun};
 use std::collections::BTreeMap;
 use std::io::Write;
+use strands::Filling;
+pub use strands::Strands;
 
 /// Writes messages in order of time into a segment. In memory are one block and the index of those before:
 /// 64 bytes for each block, and some for each symbol and run of blocks that have it.
@@ -31,10 +34,14 @@ pub struct SegmentWriter<W> {
     out: W,
     plan: Plan,
     builder: BlockBuilder,
+    /// Where blocks are in strands.
+    filling: Option<Box<Filling>>,
     last: Option<(i64, u64)>,
     /// Bytes written.
     offset: u64,
     blocks: Vec<BlockEntry>,
+    /// The strand of each block, if they are in strands.
+    strands: Vec<u16>,
     symbols: BTreeMap<u32, SymbolEntry>,
     messages: u64,
     bytes: Vec<u8>,
@@ -65,25 +72,52 @@ impl<W: Write> SegmentWriter<W> {
     /// # Errors
     /// [`SegmentError::Io`], and [`SegmentError::Full`] if the schema's text is too long.
     pub fn new(
+        out: W,
+        plan: Plan,
+        header: &SegmentHeader,
+        options: BlockOptions,
+    ) -> Result<Self, SegmentError> {
+        Self::begin(out, plan, header, options, None)
+    }
+
+    /// [`Self::new`] for blocks in strands, each of symbols of its own: so that the messages of one symbol of many are in few blocks.
+    /// Blocks of different strands overlap in time, and a reader of all merges them. In memory is a block of each strand, and a
+    /// stripe of encoded ones.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn in_strands(
+        out: W,
+        plan: Plan,
+        header: &SegmentHeader,
+        (options, strands): (BlockOptions, Strands),
+    ) -> Result<Self, SegmentError> {
+        Self::begin(out, plan, header, options, Some(Box::new(Filling::new(strands, options))))
+    }
+
+    fn begin(
         mut out: W,
         plan: Plan,
         header: &SegmentHeader,
         options: BlockOptions,
+        filling: Option<Box<Filling>>,
     ) -> Result<Self, SegmentError> {
         let schema = plan.layouts().schema().to_string();
         if schema.len() > SCHEMA_BYTES_MAX {
             return Err(SegmentError::Full { what: "bytes of schema", most: SCHEMA_BYTES_MAX as u64 });
         }
         let mut bytes = Vec::new();
-        header.write(&schema, &mut bytes);
+        header.write(&schema, filling.is_some(), &mut bytes);
         out.write_all(&bytes).map_err(|source| SegmentError::Io { offset: 0, source })?;
         Ok(Self {
             out,
             plan,
             builder: BlockBuilder::new(options),
+            filling,
             last: None,
             offset: bytes.len() as u64,
             blocks: Vec::new(),
+            strands: Vec::new(),
             symbols: BTreeMap::new(),
             messages: 0,
             bytes,
@@ -112,6 +146,11 @@ impl<W: Write> SegmentWriter<W> {
     /// [`SegmentError::OutOfOrder`] and [`SegmentError::TooLong`] leave the segment as it was. After
     /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`] it cannot be finished: discard the file.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
+        if let Some(mut filling) = self.filling.take() {
+            let pushed = self.push_to_strand(&mut filling, row, body);
+            self.filling = Some(filling);
+            return pushed;
+        }
         let given = (row.time, row.sequence);
         self.check_order(given)?;
         if self.builder.is_full() {
@@ -133,6 +172,9 @@ impl<W: Write> SegmentWriter<W> {
         if let Some(wrong) = run.first_wrong(BODY_BYTES_MAX) {
             return (0..=wrong).try_for_each(|row| self.push(run.header(row), run.body(row)));
         }
+        if self.filling.is_some() {
+            return (0..=count).try_for_each(|row| self.push(run.header(row), run.body(row)));
+        }
         let mut row = 0;
         while row <= count {
             if self.builder.is_full() {
@@ -151,9 +193,10 @@ impl<W: Write> SegmentWriter<W> {
     /// As [`Self::push`]; the messages before the one at fault are added.
     ///
     /// # Panics
-    /// When the columns are not of the schema of this segment, or messages differ in length.
+    /// When the columns are not of the schema of this segment, or messages differ in length; when blocks are in strands.
     pub fn push_columns(&mut self, run: &ColumnRun<'_>) -> Result<(), SegmentError> {
         let Some(last) = run.len().checked_sub(1) else { return Ok(()) };
+        assert!(self.filling.is_none(), "blocks in strands take rows");
         assert!(run.columns.has_one_length(), "messages of one length");
         let have = run.stride();
         if have > BODY_BYTES_MAX {
@@ -190,9 +233,9 @@ impl<W: Write> SegmentWriter<W> {
         }
     }
 
-    /// Bytes written so far; the block being filled is not among them.
+    /// Bytes written so far, or to be written of blocks that are encoded; the blocks being filled are not among them.
     pub fn bytes_written(&self) -> u64 {
-        self.offset
+        self.offset + self.filling.as_ref().map_or(0, |filling| filling.waiting_bytes() as u64)
     }
 
     /// Writes the last block, the index and the end, and flushes. The caller syncs and renames.
@@ -208,15 +251,21 @@ impl<W: Write> SegmentWriter<W> {
     /// # Errors
     /// As [`Self::finish`].
     pub fn finish_with_proof(mut self) -> Result<(W, Written, Proof), SegmentError> {
-        self.write_block()?;
+        let has_strands = self.filling.is_some();
+        match self.filling.take() {
+            Some(mut filling) => self.end_strands(&mut filling)?,
+            None => self.write_block()?,
+        }
         let symbols: Vec<SymbolEntry> = self.symbols.into_values().collect();
         self.bytes.clear();
-        write_footer(&self.blocks, &symbols, &mut self.bytes);
+        let index = Index { blocks: self.blocks, symbols, strands: self.strands };
+        write_footer(&index, &mut self.bytes);
         let trailer = Trailer {
             footer_offset: self.offset,
             footer_len: self.bytes.len() as u64,
             message_count: self.messages,
             footer_crc: crc32c(&self.bytes),
+            has_strands,
         };
         trailer.write(&mut self.bytes);
         let offset = self.offset;
@@ -226,7 +275,7 @@ impl<W: Write> SegmentWriter<W> {
         let written = Written {
             bytes,
             messages: self.messages,
-            blocks: self.blocks.len() as u64,
+            blocks: index.blocks.len() as u64,
             mismatches: self.mismatches,
             copied: self.copied,
         };

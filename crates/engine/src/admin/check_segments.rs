@@ -203,10 +203,13 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
             });
         }
         let mut done = CheckReport { bytes: segment.bytes(), ..CheckReport::default() };
-        let (mut last, mut symbols) = (None, SymbolBlocks::default());
+        // The message before each block in its strand.
+        let mut lasts = vec![None; segment.strand_count()];
+        let mut symbols = SymbolBlocks::default();
         for (index, entry) in segment.blocks().iter().enumerate() {
+            let last = &mut lasts[segment.strand_of(index)];
             if let Some(Proof { by_content, by_reference, was_misread }) =
-                self.check_block(part, segment, index, &mut last, &mut symbols)?
+                self.check_block(part, segment, index, last, &mut symbols)?
             {
                 done.blocks += 1;
                 done.blocks_by_content += u64::from(by_content);
@@ -226,8 +229,7 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
 
     /// Whether the segment holds what the manifest states.
     fn check_counts(&mut self, part: &StoredPart, segment: &StoredSegment, path: &Path) -> ControlFlow<()> {
-        let blocks = segment.blocks();
-        let times = blocks.first().zip(blocks.last()).map(|(first, last)| (first.time_min, last.time_max));
+        let times = segment.time_range();
         let stated = part.times.map(|(from, to)| (from.0, to.0));
         let what = if segment.messages() != part.messages {
             format!("holds {} messages, the manifest states {}", segment.messages(), part.messages)

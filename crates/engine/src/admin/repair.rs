@@ -25,7 +25,7 @@ use std::sync::Arc;
 use tapedb_log::{Kind, Storage, Walk};
 use tapedb_segment::{
     Block, BlockOptions, Decoder, ReadAt, RowHeader, Rows, Segment, SegmentError, SegmentHeader,
-    SegmentWriter, Selection, Tier,
+    SegmentWriter, Selection, Strands, Tier,
 };
 
 /// A change that a repair makes, or would make.
@@ -314,8 +314,7 @@ impl Repairer {
         }
         let last = segment.blocks().iter().map(|block| block.sequence_max).max().unwrap_or(first);
         let end = if header.next_sequence == u64::MAX { last + 1 } else { header.next_sequence };
-        let times = segment.blocks().first().zip(segment.blocks().last());
-        let (time_min, time_max) = times.map_or((0, 0), |(first, last)| (first.time_min, last.time_max));
+        let (time_min, time_max) = segment.time_range().unwrap_or_default();
         let content = Content {
             number,
             messages: segment.messages(),
@@ -411,13 +410,19 @@ impl Repairer {
         let failed = |error| Error::not_written(&draft, error);
         let options = BlockOptions { tier: content.tier, ..BlockOptions::default() };
         let out = crate::maintenance::part::Out::new(file.clone());
-        let mut writer =
-            SegmentWriter::new(out, segment.plan().clone(), segment.header(), options).map_err(failed)?;
-        let (mut reader, mut times) = (Reader::default(), None);
+        let (plan, header) = (segment.plan().clone(), segment.header());
+        let writer = match segment.has_strands() {
+            true => SegmentWriter::in_strands(out, plan, header, (options, Strands::default())),
+            false => SegmentWriter::new(out, plan, header, options),
+        };
+        let (mut writer, mut reader) = (writer.map_err(failed)?, Reader::default());
+        let mut times = None::<(i64, i64)>;
         for index in 0..segment.blocks().len() {
+            // Those of one symbol are in order of time, also where blocks are in strands.
             for (row, body) in reader.read(segment, index) {
                 writer.push(row, &body).map_err(failed)?;
-                times = Some((times.map_or(row.time, |(first, _)| first), row.time));
+                let (first, last) = times.unwrap_or((row.time, row.time));
+                times = Some((first.min(row.time), last.max(row.time)));
             }
         }
         let (_, written, proof) = writer.finish_with_proof().map_err(failed)?;

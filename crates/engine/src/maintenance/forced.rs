@@ -2,11 +2,21 @@
 
 use std::cell::Cell;
 use std::thread::LocalKey;
+use tapedb_segment::Strands;
 
 thread_local! {
     static TWO_THREADS: Cell<bool> = const { Cell::new(false) };
     static TOGETHER: Cell<bool> = const { Cell::new(false) };
     static CHANGES: Cell<bool> = const { Cell::new(false) };
+    static STRANDS: Cell<Option<Strands>> = const { Cell::new(None) };
+}
+
+/// Runs `work`, during which this thread writes segments in these strands, however small they are.
+pub fn in_strands<T>(strands: Strands, work: impl FnOnce() -> T) -> T {
+    STRANDS.set(Some(strands));
+    let done = work();
+    STRANDS.set(None);
+    done
 }
 
 /// Runs `work`, during which this thread seals every two files with the help of another one.
@@ -41,4 +51,8 @@ pub(crate) fn is_together() -> bool {
 
 pub(crate) fn are_changes_appended() -> bool {
     CHANGES.get()
+}
+
+pub(crate) fn strands() -> Option<Strands> {
+    STRANDS.get()
 }

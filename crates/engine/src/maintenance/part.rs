@@ -9,6 +9,7 @@
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
+use crate::maintenance::strands;
 use crate::maintenance::verify::{confirm, report, report_incomplete};
 use crate::read::block::BatchRun;
 use crate::read::filter::Filter;
@@ -19,7 +20,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::StorageFile;
 use tapedb_segment::{
-    BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
+    BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Strands, Tier,
+    Written,
 };
 
 /// A segment to be written.
@@ -34,6 +36,8 @@ pub(crate) struct Work {
     pub leaves_out_damage: bool,
     /// Blocks of segments that still have all their messages are copied.
     pub copies_blocks: bool,
+    /// The strands of its blocks, if they are in several.
+    pub strands: Option<Strands>,
 }
 
 /// Writes the messages of a history into a segment that is not in the manifest yet. `None`: the work was stopped.
@@ -45,6 +49,24 @@ pub(crate) fn write_part(
 ) -> Result<Option<Part>, Error> {
     let sequences = work.sequences.clone();
     write_segment(context, sequences, |out, header| fill(context, &mut history, out, header, &work, pace))
+}
+
+/// [`write_part`] of the messages of some parts, whose blocks are copied where they are in the same strands.
+pub(crate) fn write_merged(
+    context: MaintenanceContext<'_>,
+    parts: &[Arc<Part>],
+    work: &Work,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Part>, Error> {
+    write_segment(context, work.sequences.clone(), |out, header| {
+        if let Some(strands) = work.strands.filter(|_| work.copies_blocks)
+            && strands::may_copy(context, (parts, header.schema_version), strands)?
+        {
+            return strands::copy(context, parts, (out, header), (work, strands), pace);
+        }
+        let mut history = History::of_parts(parts.iter().cloned());
+        fill(context, &mut history, out, header, work, pace)
+    })
 }
 
 /// What was written into a segment.
@@ -151,7 +173,12 @@ fn fill(
     let options = BlockOptions { tier, ..BlockOptions::default() };
     let (mut filter, mut times) = (Filter::all(), None);
     let learned = context.space.learned(header.schema_version, tier);
-    let mut writer = SegmentWriter::new(out, plan, header, options)?.with_learned(learned);
+    let writer = match work.strands {
+        Some(strands) => SegmentWriter::in_strands(out, plan, header, (options, strands))?,
+        None => SegmentWriter::new(out, plan, header, options)?,
+    };
+    let mut writer = writer.with_learned(learned);
+    let copies_blocks = work.copies_blocks && work.strands.is_none();
     let (mut rows, mut pause_at, mut is_damaged) = (0u64, Pace::ROWS, false);
     loop {
         let mut taken = None;
@@ -165,7 +192,7 @@ fn fill(
                 }
                 Err(error) => return Err(error.into()),
             }
-            if work.copies_blocks {
+            if copies_blocks {
                 let write = |block: &_, rows: &Rows| writer.push_block(block, rows).map(|()| extent(rows));
                 taken = history.take_block(write).transpose()?;
             }
@@ -361,6 +388,7 @@ mod tests {
             lost: 0,
             leaves_out_damage: has_lost_some,
             copies_blocks: false,
+            strands: None,
         };
         let history = History::of_granules(snapshot.iter().copied());
         let part = write_part(context, history, work, &mut Pace::immediate());

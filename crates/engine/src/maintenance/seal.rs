@@ -12,8 +12,9 @@ use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::cut::{Cut, cut};
 use crate::maintenance::forced;
 use crate::maintenance::pace::{Pace, has_two_processors};
-use crate::maintenance::part::{Work, commit, commit_sealed, discard, write_part};
+use crate::maintenance::part::{Work, commit, commit_sealed, discard, write_merged, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
+use crate::maintenance::strands::strands_for;
 use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::options::Retention;
 use crate::read::history::History;
@@ -366,8 +367,13 @@ fn write_granules(
     let lost = (sequences.end - sequences.start).saturating_sub(messages);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
     let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
-    let work = Work { sequences, tier, messages, lost, leaves_out_damage: true, copies_blocks: false };
-    write_part(context, History::of_granules(granules).keeping_columns(), work, pace)
+    let strands = strands_for(context, messages);
+    let work =
+        Work { sequences, tier, messages, lost, leaves_out_damage: true, copies_blocks: false, strands };
+    let history = History::of_granules(granules);
+    // Strands take rows.
+    let history = if strands.is_none() { history.keeping_columns() } else { history };
+    write_part(context, history, work, pace)
 }
 
 /// Commits the segment of some files, and removes them; returns the number of messages that no other thread counts, or `None` if the
@@ -455,16 +461,16 @@ fn replace_parts(
 ) -> Result<bool, Error> {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
     let sequences = first.sequences.start..last.sequences.end;
-    let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
     let messages = parts.iter().map(|part| part.messages()).sum();
+    let strands = strands_for(context, messages);
     // Blocks of another tier have other encodings.
     let copies_blocks = parts.iter().filter_map(|part| tier_of(part)).all(|of| of == tier);
-    let work = Work { sequences, tier, messages, lost, leaves_out_damage: false, copies_blocks };
+    let work = Work { sequences, tier, messages, lost, leaves_out_damage: false, copies_blocks, strands };
     // It is the same of all.
     let kept = parts.iter().find_map(|part| kept_version(&context.space.apart(), part));
     let version = kept.unwrap_or(context.stream.definition.schema_version);
-    match as_of(context, version, |context| write_part(context, history, work, pace)) {
+    match as_of(context, version, |context| write_merged(context, parts, &work, pace)) {
         // A deletion may have emptied one of the parts since: there may be others to merge.
         Ok(Some(part)) => {
             keep_version(context, &part, version);

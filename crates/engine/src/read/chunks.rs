@@ -16,11 +16,11 @@ use crate::read::fields::Fields;
 use crate::read::filled::{CHUNK_BYTES, Filled, SymbolRun};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::segment_blocks::SegmentBlocks;
+use crate::read::segment_blocks::{SegmentBlocks, StrandRuns};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::deletion::Deletion;
 use crate::space::lost_messages;
-use crate::space::reader::{SpaceReader, end_of};
+use crate::space::reader::{OpenSegment, SpaceReader, end_of};
 use crate::stream::reader::{ReadContext, StreamReader};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::{Granule, Snapshot};
-use tapedb_segment::{BLOCK_ROWS_MAX, ColumnValues, Damage, Plan, Selection, transpose};
+use tapedb_segment::{BLOCK_ROWS_MAX, ColumnValues, Damage, Plan, ReadAt, Segment, Selection, transpose};
 
 /// Limit of segments that are open for their next block.
 const OPEN_MAX: usize = 64;
@@ -51,10 +51,35 @@ pub(crate) struct ColumnSource {
     generation: u64,
     /// No source before it is of the same space, so what is counted of all record types is counted here.
     is_first: bool,
-    /// Messages of pieces that have been read.
-    done: Vec<Range<u64>>,
-    /// What has been read of files that have been replaced: messages with these sequence numbers, up to a key.
-    taken: Vec<(Range<u64>, Key)>,
+    /// Pieces that have been read.
+    done: Vec<ReadBefore>,
+    /// What has been read of files that have been replaced.
+    taken: Vec<ReadBefore>,
+}
+
+/// Messages with these sequence numbers, up to a key.
+#[derive(Debug, Clone)]
+struct ReadBefore {
+    sequences: Range<u64>,
+    last: Key,
+    /// Only those of these symbols, ascending.
+    symbols: Option<Arc<Vec<u32>>>,
+}
+
+impl ReadBefore {
+    fn all(sequences: Range<u64>) -> Self {
+        Self { sequences, last: LAST, symbols: None }
+    }
+
+    fn has(&self, key: Key, symbol: u32) -> bool {
+        self.sequences.contains(&key.1)
+            && key <= self.last
+            && self.symbols.as_ref().is_none_or(|symbols| symbols.binary_search(&symbol).is_ok())
+    }
+
+    fn overlaps(&self, sequences: &Range<u64>) -> bool {
+        self.sequences.start < sequences.end && sequences.start < self.sequences.end
+    }
 }
 
 /// Chunks in the order of their first times.
@@ -116,6 +141,8 @@ struct InSegment {
     next: usize,
     /// The last message of those blocks, noted when the segment is closed.
     last: Option<Key>,
+    /// The symbols of a strand of its blocks, ascending, if it is that: it stays open.
+    symbols: Option<Arc<Vec<u32>>>,
 }
 
 /// Reads columns, and sorts rows by symbol.
@@ -188,9 +215,8 @@ impl ColumnSource {
 
     /// Whether a message was in what had been read of replaced files when `taken` was so long.
     #[inline]
-    fn has_taken(&self, key: Key, taken: usize) -> bool {
-        let is_taken = |(taken, last): &(Range<u64>, Key)| taken.contains(&key.1) && key <= *last;
-        self.taken[..taken].iter().any(is_taken)
+    fn has_taken(&self, key: Key, symbol: u32, taken: usize) -> bool {
+        self.taken[..taken].iter().any(|taken| taken.has(key, symbol))
     }
 
     /// Whether all rows of a block are wanted, and it has the columns of this schema.
@@ -201,9 +227,7 @@ impl ColumnSource {
         let deletions = self.space.deletions_of_part(&blocks.part)?;
         let Some(entry) = blocks.segment.segment.blocks().get(index) else { return Ok(false) };
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
-        let is_taken = |(taken, last): &(Range<u64>, Key)| {
-            taken.start < sequences.end && sequences.start < taken.end && entry.time_min <= last.0
-        };
+        let is_taken = |taken: &ReadBefore| taken.overlaps(&sequences) && entry.time_min <= taken.last.0;
         let is_whole = blocks.segment.segment.header().schema_version
             == self.stream.definition.schema_version
             && self.filter.wants_all_times(entry.time_min, entry.time_max)
@@ -291,9 +315,8 @@ impl Chunks {
         };
         // What is wanted whole, and has not been read in part.
         let is_whole = |sequences: &Range<u64>, times: (i64, i64)| {
-            let overlaps =
-                |(taken, _): &(Range<u64>, Key)| taken.start < sequences.end && sequences.start < taken.end;
-            filter.wants_all_times(times.0, times.1) && sequences.end <= *end && !taken.iter().any(overlaps)
+            let is_taken = taken.iter().any(|taken| taken.overlaps(sequences));
+            filter.wants_all_times(times.0, times.1) && sequences.end <= *end && !is_taken
         };
         for part in catalog.parts_between(0..*end) {
             let Some(content) = &part.content else { continue };
@@ -304,10 +327,16 @@ impl Chunks {
                 && !catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
             {
                 stated.rows += if *is_first { content.messages } else { 0 };
-                done.push(part.sequences.clone());
+                done.push(ReadBefore::all(part.sequences.clone()));
             } else {
-                let piece =
-                    InSegment { part: part.clone(), blocks: None, taken: taken.len(), next: 0, last: None };
+                let piece = InSegment {
+                    part: part.clone(),
+                    blocks: None,
+                    taken: taken.len(),
+                    next: 0,
+                    last: None,
+                    symbols: None,
+                };
                 add(content.time_min, part.sequences.start, Piece::Segment(Box::new(piece)));
             }
         }
@@ -322,7 +351,7 @@ impl Chunks {
                 && !catalog.deletions.iter().any(|deletion| deletion.overlaps(&sequences, times.0, times.1))
             {
                 stated.rows += if *is_first { granule.count } else { 0 };
-                done.push(sequences);
+                done.push(ReadBefore::all(sequences));
             } else if filter.wants_times(granule.time_min, granule.time_max) {
                 add(granule.time_min, granule.first_sequence, Piece::Granule(*granule));
             }
@@ -412,11 +441,14 @@ impl Chunks {
             }
         }
         let ColumnSource { taken, done, .. } = &mut sources[source];
-        taken.extend(done.drain(..).map(|sequences| (sequences, LAST)));
+        taken.append(done);
         for Reverse(turn) in turns.iter().filter(of_source) {
             if let Piece::Segment(piece) = &mut pieces[turn.piece] {
-                taken.extend(piece.last.map(|last| (piece.part.sequences.clone(), last)));
-                *open -= usize::from(piece.blocks.take().is_some());
+                let sequences = || piece.part.sequences.clone();
+                let of_piece =
+                    |last| ReadBefore { sequences: sequences(), last, symbols: piece.symbols.clone() };
+                taken.extend(piece.last.map(of_piece));
+                *open -= piece.end();
             }
         }
         turns.retain(|Reverse(turn)| turn.source != source);
@@ -447,7 +479,7 @@ impl Chunks {
         at.stream.unless_gone(at.space.log.read(granule, block.bytes_mut()))?;
         let bounds = Bounds { after: None, end: source.end, deletions, removed: None };
         block.load(&granule.span(), granule.sorted, bounds, (&mut source.filter, at), errors);
-        source.done.push(sequences);
+        source.done.push(ReadBefore::all(sequences));
         self.sorting = Some((index, source.taken.len()));
         Ok(false)
     }
@@ -471,12 +503,23 @@ impl Chunks {
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
         if piece.blocks.is_none() {
-            errors.extend(piece.open(source)?);
+            let (failure, strands) = piece.open(source)?;
+            errors.extend(failure);
             *open += usize::from(piece.blocks.is_some());
+            if !strands.is_empty() {
+                // They are read instead, each in its turn.
+                for strand in strands {
+                    let first = strand.blocks.as_ref().and_then(SegmentBlocks::first);
+                    let (time, sequence) = first.unwrap_or((turn.time, turn.sequence));
+                    turns.push(Reverse(Turn { time, sequence, piece: pieces.len(), ..turn }));
+                    pieces.push(Piece::Segment(Box::new(strand)));
+                }
+                return Ok(false);
+            }
         }
         let Some(index) = piece.blocks.as_mut().and_then(|blocks| blocks.next(Order::Time)) else {
-            *open -= usize::from(piece.blocks.take().is_some());
-            source.done.push(piece.part.sequences.clone());
+            *open -= piece.end();
+            source.done.push(piece.whole());
             return Ok(false);
         };
         let entry = piece.blocks.as_ref().and_then(|blocks| blocks.segment.segment.blocks().get(index));
@@ -523,12 +566,12 @@ impl Chunks {
         piece.next = index + 1;
         if let Some((time, sequence)) = piece.blocks.as_ref().and_then(SegmentBlocks::first) {
             turns.push(Reverse(Turn { time, sequence, ..turn }));
-            if *open > *open_max && source.taken.is_empty() {
+            if *open > *open_max && source.taken.is_empty() && piece.symbols.is_none() {
                 *open -= usize::from(piece.close(packer));
             }
         } else {
-            *open -= usize::from(piece.blocks.take().is_some());
-            source.done.push(piece.part.sequences.clone());
+            *open -= piece.end();
+            source.done.push(piece.whole());
         }
         taken
     }
@@ -542,7 +585,7 @@ impl Chunks {
         while errors.is_empty() && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
         {
             let key = block.key();
-            if block.type_id() != source.fields.type_id || source.has_taken(key, taken) {
+            if block.type_id() != source.fields.type_id || source.has_taken(key, block.symbol(), taken) {
                 continue;
             }
             if block.place().is_none()
@@ -569,7 +612,7 @@ impl Chunks {
             && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
         {
             let (key, symbol) = (block.key(), block.symbol());
-            if block.type_id() != source.fields.type_id || source.has_taken(key, taken) {
+            if block.type_id() != source.fields.type_id || source.has_taken(key, symbol, taken) {
                 continue;
             }
             let at = match block.place() {
@@ -634,23 +677,67 @@ fn are_right(source: &ColumnSource, chunk: &Filled) -> bool {
         && are_right_by_symbol(&source.fields, chunk.len(), &chunk.values)
 }
 
+/// The symbols that blocks of each strand have, ascending.
+fn symbols_by_strand<R: ReadAt>(segment: &Segment<R>) -> Vec<Vec<u32>> {
+    let mut strands = vec![Vec::new(); segment.strand_count()];
+    for (symbol, _) in segment.symbols() {
+        for block in segment.blocks_of(symbol).flatten() {
+            let symbols: &mut Vec<u32> = &mut strands[segment.strand_of(block)];
+            if symbols.last() != Some(&symbol) {
+                symbols.push(symbol);
+            }
+        }
+    }
+    strands
+}
+
 impl InSegment {
-    /// Opens the segment after the blocks that are done, unless it has no messages. Returns the damage to be reported once.
-    fn open(&mut self, source: &mut ColumnSource) -> Result<Option<Error>, Error> {
+    /// Opens the segment after the blocks that are done, unless it has no messages. Returns the damage to be reported once, and
+    /// pieces to be read instead if blocks are in strands.
+    fn open(&mut self, source: &mut ColumnSource) -> Result<(Option<Error>, Vec<Self>), Error> {
         let Some(segment) = source.space.open_segment(&self.part, source.stream.schema_files())? else {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         };
         let failure = segment.failure().filter(|_| self.last.is_none());
         let at = ReadContext { stream: &source.stream, space: &source.space };
-        let blocks = source.filter.wanted_blocks(&segment.segment, at);
+        let strands = source.filter.wanted_strands(&segment.segment, at);
         if self.next == 0 {
-            let wanted: usize = blocks.iter().map(ExactSizeIterator::len).sum();
+            let runs = strands.iter().flat_map(|strand| &strand.runs);
+            let wanted: usize = runs.map(ExactSizeIterator::len).sum();
             note_blocks_skipped(segment.segment.blocks().len() - wanted);
         }
-        let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
+        if segment.segment.has_strands() {
+            return Ok((failure, self.strands(&segment, strands)));
+        }
+        let blocks = strands.into_iter().flat_map(|strand| strand.runs);
+        let rest = blocks.map(|run| run.start.max(self.next)..run.end);
         self.blocks =
             Some(SegmentBlocks::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
-        Ok(failure)
+        Ok((failure, Vec::new()))
+    }
+
+    /// A piece for each strand.
+    fn strands(&self, segment: &Arc<OpenSegment>, strands: Vec<StrandRuns>) -> Vec<Self> {
+        let mut symbols = symbols_by_strand(&segment.segment);
+        let of_strand = |StrandRuns { strand, runs }| Self {
+            part: self.part.clone(),
+            blocks: Some(SegmentBlocks::new(segment.clone(), self.part.clone(), runs)),
+            taken: self.taken,
+            next: 0,
+            last: None,
+            symbols: Some(Arc::new(std::mem::take(&mut symbols[strand]))),
+        };
+        strands.into_iter().map(of_strand).collect()
+    }
+
+    /// Closes the segment; how many open ones are fewer now.
+    fn end(&mut self) -> usize {
+        usize::from(self.blocks.take().is_some() && self.symbols.is_none())
+    }
+
+    /// All of it.
+    fn whole(&self) -> ReadBefore {
+        ReadBefore { symbols: self.symbols.clone(), ..ReadBefore::all(self.part.sequences.clone()) }
     }
 
     /// Notes the last message of the blocks that are done, if the segment is open.

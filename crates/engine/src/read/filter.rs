@@ -1,6 +1,7 @@
 //! Which messages of a stream a cursor wants, and as rows or as columns.
 
 use crate::read::fields::Fields;
+use crate::read::segment_blocks::{StrandRuns, by_strand};
 use crate::stream::reader::{ReadContext, StreamReader};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -178,6 +179,22 @@ impl Filter {
             }
         }
         wanted
+    }
+
+    /// Blocks of a segment that may hold wanted messages, by strand.
+    pub fn wanted_strands<R: ReadAt>(
+        &mut self,
+        segment: &Segment<R>,
+        context: ReadContext<'_>,
+    ) -> Vec<StrandRuns> {
+        let wanted = self.wanted_blocks(segment, context);
+        if !segment.has_strands() {
+            return by_strand(segment, wanted);
+        }
+        // Blocks of strands are not in order of time.
+        let blocks = segment.blocks();
+        let is_wanted = |index: &usize| self.wants_times(blocks[*index].time_min, blocks[*index].time_max);
+        by_strand(segment, wanted.into_iter().flatten().filter(is_wanted).map(|index| index..index + 1))
     }
 
     /// What is wanted of a block of a segment.

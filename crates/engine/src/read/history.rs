@@ -5,13 +5,15 @@
 //! include the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are open,
 //! most hold a slice of their rows and no file: see [`crate::read::merge_budget`]. Other memory grows with the number of pieces.
 
+mod strands;
+
 use crate::counts::{note_blocks_skipped, note_segments_skipped};
 use crate::error::Error;
 use crate::interrupt;
 use crate::read::block::{BatchRun, Block, Bounds, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::{Held, MergeBudget};
-use crate::read::segment_blocks::SegmentBlocks;
+use crate::read::segment_blocks::{SegmentBlocks, StrandRuns};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::lost_messages;
 use crate::stream::reader::ReadContext;
@@ -21,11 +23,15 @@ use std::iter::once;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use strands::Strands;
 use tapedb_log::{Granule, Snapshot};
 use tapedb_segment as segment;
 
+/// Where at least one in this many blocks of a segment in strands is wanted, what is between them is read too.
+const SHARED_PART: usize = 4;
+
 /// A granule or a segment.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Piece {
     /// In the log.
     Granule(Granule),
@@ -80,7 +86,7 @@ struct Slot {
 }
 
 /// The part of a piece that is not in memory: of the next granule or block, only messages after the key.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 enum Rest {
     #[default]
     Nothing,
@@ -88,6 +94,8 @@ enum Rest {
     Open(SegmentBlocks, Option<Key>),
     /// The segment has been closed: its part, and the runs of blocks.
     Closed(Arc<Part>, VecDeque<Range<usize>>, Option<Key>),
+    /// The strands of a segment.
+    Strands(Box<Strands>),
 }
 
 impl History {
@@ -424,16 +432,35 @@ impl History {
     /// # Errors
     /// When it cannot be read: it is still the next one.
     fn open_next(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<(), Error> {
-        let (floor, piece) = &self.pieces[self.opened];
+        let (floor, piece) = &mut self.pieces[self.opened];
         let rest = match piece {
             Piece::Granule(granule) => Rest::Granule(*granule, None),
             Piece::Segment(part) => match context.space.open_segment(part, context.stream.schema_files()) {
                 Ok(Some(segment)) => {
                     self.errors.extend(segment.failure());
-                    let blocks = filter.wanted_blocks(&segment.segment, context);
-                    let wanted: usize = blocks.iter().map(ExactSizeIterator::len).sum();
-                    note_blocks_skipped(segment.segment.blocks().len() - wanted);
-                    Rest::Open(SegmentBlocks::new(segment, part.clone(), blocks), None)
+                    let strands = filter.wanted_strands(&segment.segment, context);
+                    let blocks = || strands.iter().flat_map(|strand| &strand.runs);
+                    let wanted: usize = blocks().map(ExactSizeIterator::len).sum();
+                    let all = segment.segment.blocks().len();
+                    note_blocks_skipped(all - wanted);
+                    let is_shared = strands.len() > 1 && wanted * SHARED_PART >= all;
+                    let is_merged = strands.len() > 1;
+                    let of_strand = |StrandRuns { runs, .. }| {
+                        let blocks = SegmentBlocks::new(segment.clone(), part.clone(), runs);
+                        Rest::Open(blocks.shared(is_shared), None)
+                    };
+                    let mut rests = strands.into_iter().map(of_strand);
+                    if is_merged {
+                        let mut budget = lock(&self.budget);
+                        let member = |rest| {
+                            budget.count_files(true);
+                            let block = Box::new(Block::new(self.order));
+                            Slot { block, rest, floor: *floor, held: Held::default() }
+                        };
+                        Rest::Strands(Box::new(Strands::new(rests.map(member).collect())))
+                    } else {
+                        rests.next().unwrap_or_default()
+                    }
                 }
                 Ok(None) => Rest::Nothing,
                 Err(error) if error.is_damage() => {
@@ -442,7 +469,7 @@ impl History {
                 }
                 Err(error) => return Err(error),
             },
-            Piece::Rest(rest) => (**rest).clone(),
+            Piece::Rest(rest) => std::mem::take(&mut **rest),
         };
         let floor = *floor;
         // The piece is in its slot now.
@@ -472,7 +499,7 @@ impl History {
     fn release(&mut self, index: usize) {
         let Slot { block, rest, held, .. } = &mut self.slots[index];
         let mut budget = lock(&self.budget);
-        budget.close(std::mem::take(rest).is_open());
+        std::mem::take(rest).release(&mut budget);
         block.empty();
         if !budget.may_reuse(held) {
             budget.release(held);
@@ -484,9 +511,12 @@ impl History {
     /// Frees all slots: no piece is left for them.
     fn release_all(&mut self) {
         let mut budget = lock(&self.budget);
-        for Slot { rest, held, .. } in &mut self.slots {
-            budget.close(std::mem::take(rest).is_open());
-            budget.release(held);
+        self.slots.iter_mut().for_each(|slot| slot.release(&mut budget));
+        for (_, piece) in self.pieces.iter_mut().skip(self.opened) {
+            if let Piece::Rest(rest) = piece {
+                // One that could not be read on has strands in memory.
+                std::mem::take(&mut **rest).release_strands(&mut budget);
+            }
         }
         drop(budget);
         (self.slots, self.free) = (Vec::new(), Vec::new());
@@ -507,9 +537,32 @@ impl Rest {
     fn is_open(&self) -> bool {
         matches!(self, Self::Open(..))
     }
+
+    /// Whether all messages of the piece are in memory.
+    fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    /// Ends the counts of what is open.
+    fn release(self, budget: &mut MergeBudget) {
+        budget.close(self.is_open());
+        self.release_strands(budget);
+    }
+
+    fn release_strands(self, budget: &mut MergeBudget) {
+        if let Self::Strands(mut strands) = self {
+            strands.members.iter_mut().for_each(|member| member.release(budget));
+        }
+    }
 }
 
 impl Slot {
+    /// Ends the counts of what the slot holds.
+    fn release(&mut self, budget: &mut MergeBudget) {
+        std::mem::take(&mut self.rest).release(budget);
+        budget.release(&mut self.held);
+    }
+
     /// Loads the next rows, or a slice of them. `false`: there are none.
     ///
     /// # Errors
@@ -521,6 +574,16 @@ impl Slot {
         (filter, context): (&mut Filter, ReadContext<'_>),
         errors: &mut VecDeque<Error>,
     ) -> Result<bool, Error> {
+        if let Rest::Strands(strands) = &mut self.rest {
+            budget.release(&mut self.held);
+            let bounds = (order, after, end);
+            let loaded = strands.load(budget, bounds, (filter, context), &mut self.block, errors)?;
+            if !loaded {
+                self.rest = Rest::Nothing;
+            }
+            budget.hold(&mut self.held, Held::whole(self.block.memory()));
+            return Ok(loaded);
+        }
         budget.close(self.rest.is_open());
         if let Rest::Closed(part, blocks, after_key) = &mut self.rest {
             let Some(segment) = context.space.open_segment(part, context.stream.schema_files())? else {
@@ -571,7 +634,7 @@ impl Rest {
         errors: &mut VecDeque<Error>,
     ) -> Result<Option<Loaded>, Error> {
         match self {
-            Self::Nothing | Self::Closed(..) => Ok(None),
+            Self::Nothing | Self::Closed(..) | Self::Strands(_) => Ok(None),
             Self::Granule(granule, after_key) => {
                 let granule = *granule;
                 block.empty();
@@ -626,7 +689,7 @@ impl Rest {
         match self {
             Self::Open(blocks, _) => first_of(blocks.bounds(), order),
             Self::Granule(granule, _) => Piece::Granule(*granule).first_rank(order),
-            Self::Nothing | Self::Closed(..) => (i64::MIN, 0),
+            Self::Nothing | Self::Closed(..) | Self::Strands(_) => (i64::MIN, 0),
         }
     }
 }

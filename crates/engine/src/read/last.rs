@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::segment_blocks::SegmentBlocks;
+use crate::read::segment_blocks::{SegmentBlocks, StrandRuns};
 use crate::space::catalog::Part;
 use crate::space::reader::OpenSegment;
 use crate::stream::reader::{ReadContext, StreamReader};
@@ -175,6 +175,8 @@ struct Blocks {
     runs: VecDeque<Range<usize>>,
     /// How many symbols were open when the runs were found.
     symbols: usize,
+    /// The strand of the segment that they are of.
+    strand: usize,
 }
 
 impl Ord for Unit {
@@ -331,10 +333,16 @@ impl<'a> Search<'a> {
                     return Ok(());
                 };
                 self.errors[space].extend(segment.failure());
-                self.files += 1;
-                let blocks =
-                    Blocks { part, segment: Some(segment), runs: VecDeque::new(), symbols: usize::MAX };
-                self.wait(blocks, space)
+                let context = self.context(space);
+                self.filter.select(self.open.clone(), Vec::new());
+                let strands = self.filter.wanted_strands(&segment.segment, context);
+                let symbols = self.open.len();
+                for StrandRuns { strand, runs } in strands {
+                    self.files += 1;
+                    let (part, segment) = (part.clone(), Some(segment.clone()));
+                    self.wait(Blocks { part, segment, runs, symbols, strand }, space)?;
+                }
+                Ok(())
             }
             What::Blocks(mut blocks) => {
                 if !blocks.are_stale(self.open.len())
@@ -400,12 +408,11 @@ impl<'a> Search<'a> {
         let context = self.context(space);
         let Some(segment) = blocks.open(context)? else { return Ok(()) };
         if blocks.are_stale(self.open.len()) {
-            let limit = match blocks.symbols {
-                usize::MAX => usize::MAX,
-                _ => blocks.runs.back().map_or(0, |run| run.end),
-            };
+            let limit = blocks.runs.back().map_or(0, |run| run.end);
             self.filter.select(self.open.clone(), Vec::new());
-            blocks.runs = self.filter.wanted_blocks(&segment.segment, context);
+            let strands = self.filter.wanted_strands(&segment.segment, context);
+            let found = strands.into_iter().find(|strand| strand.strand == blocks.strand);
+            blocks.runs = found.map(|strand| strand.runs).unwrap_or_default();
             blocks.cut(limit);
             blocks.symbols = self.open.len();
         }

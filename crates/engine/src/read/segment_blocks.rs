@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
+use tapedb_segment::{ReadAt, Segment};
 
 /// Blocks of an open segment that have not been loaded, in order.
 #[derive(Debug, Clone)]
@@ -17,6 +18,41 @@ pub(crate) struct SegmentBlocks {
     runs: VecDeque<Range<usize>>,
     /// Whether the last blocks are taken first.
     is_reversed: bool,
+    /// Whether others read what is between these blocks at about the same time.
+    is_shared: bool,
+}
+
+/// Blocks of a strand that are wanted.
+pub(crate) struct StrandRuns {
+    pub strand: usize,
+    pub runs: VecDeque<Range<usize>>,
+}
+
+/// Divides runs of blocks of a segment by strand: the blocks of each follow each other in time. Strands without a block are left out.
+pub(crate) fn by_strand<R: ReadAt>(
+    segment: &Segment<R>,
+    runs: impl IntoIterator<Item = Range<usize>>,
+) -> Vec<StrandRuns> {
+    if !segment.has_strands() {
+        let runs: VecDeque<_> = runs.into_iter().collect();
+        return if runs.is_empty() { Vec::new() } else { vec![StrandRuns { strand: 0, runs }] };
+    }
+    let mut strands: Vec<StrandRuns> = Vec::new();
+    // The place in `strands` of each strand.
+    let mut places: Vec<usize> = vec![usize::MAX; segment.strand_count()];
+    for index in runs.into_iter().flatten() {
+        let strand = segment.strand_of(index);
+        if places[strand] == usize::MAX {
+            places[strand] = strands.len();
+            strands.push(StrandRuns { strand, runs: VecDeque::new() });
+        }
+        let runs = &mut strands[places[strand]].runs;
+        match runs.back_mut() {
+            Some(run) if run.end == index => run.end += 1,
+            _ => runs.push_back(index..index + 1),
+        }
+    }
+    strands
 }
 
 impl SegmentBlocks {
@@ -25,7 +61,14 @@ impl SegmentBlocks {
         part: Arc<Part>,
         runs: impl IntoIterator<Item = Range<usize>>,
     ) -> Self {
-        Self { segment, part, runs: runs.into_iter().collect(), is_reversed: false }
+        let runs = runs.into_iter().collect();
+        Self { segment, part, runs, is_reversed: false, is_shared: false }
+    }
+
+    /// The same, if others read what is between the blocks at about the same time.
+    pub fn shared(mut self, is_shared: bool) -> Self {
+        self.is_shared = is_shared;
+        self
     }
 
     /// Key of the first message of the next block, or a smaller key.
@@ -68,6 +111,8 @@ impl SegmentBlocks {
         let Some(object) = &self.segment.object else { return };
         let blocks = self.segment.segment.blocks();
         let rest: Box<dyn Iterator<Item = usize>> = match self.is_reversed {
+            true if self.is_shared => Box::new((0..index).rev()),
+            false if self.is_shared => Box::new(index + 1..blocks.len()),
             true => Box::new(self.runs.iter().rev().flat_map(|run| run.clone().rev())),
             false => Box::new(self.runs.iter().flat_map(Clone::clone)),
         };

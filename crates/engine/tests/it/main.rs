@@ -37,6 +37,7 @@ mod settings;
 mod simulation;
 mod starts;
 mod storm;
+mod strands;
 mod support;
 mod symbols;
 mod transient;

@@ -3,7 +3,9 @@
 use super::place::{Home, WORLDS, new_database};
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Cursor, CursorBuilder, Database, Error, Invalid, Loader, Position, StreamOptions};
+use tapedb_engine::{
+    Cursor, CursorBuilder, Database, Error, Invalid, Loader, Position, StreamOptions, forced,
+};
 use tapedb_schema::Timestamp;
 
 const STREAMS: [&str; 3] = ["s0", "s1", "s2"];
@@ -261,7 +263,12 @@ impl World {
 
     fn seal(&mut self) {
         let stream = self.random.below(STREAMS.len());
-        self.db().stream(STREAMS[stream]).unwrap().seal().unwrap();
+        let stream = self.db().stream(STREAMS[stream]).unwrap();
+        match self.random.chance(2) {
+            true => forced::in_strands(strands(&mut self.random), || stream.seal()),
+            false => stream.seal(),
+        }
+        .unwrap();
     }
 
     /// Deletes a range of times of some symbols. Running cursors need not notice.

@@ -6,8 +6,9 @@ use crate::gate::{Gate, Stop};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
-use tapedb_engine::{Access, Cursor, Database, Error, Position, Stream, StreamOptions, Values};
+use tapedb_engine::{Access, Cursor, Database, Error, Position, Stream, StreamOptions, Values, forced};
 use tapedb_schema::Timestamp;
+use tapedb_segment::Strands;
 
 const MESSAGES: u64 = 160;
 const SYMBOLS: [&str; 3] = ["A", "B", "C"];
@@ -19,6 +20,8 @@ enum Work {
     Seal,
     /// Carry out deletions in segments, then rewrite all for the cold tier.
     Merge,
+    /// The same in segments of strands.
+    MergeStrands,
 }
 
 impl Work {
@@ -27,7 +30,15 @@ impl Work {
     fn deleted(self) -> std::ops::Range<i64> {
         match self {
             Self::Seal => 1_100..1_600,
-            Self::Merge => 30..1_500,
+            Self::Merge | Self::MergeStrands => 30..1_500,
+        }
+    }
+
+    fn seal(self, stream: &Stream) -> Result<u64, Error> {
+        let strands = Strands { count: 2, rows: 12, bytes: 1 << 20, stripe_bytes: 1_000 };
+        match self {
+            Self::MergeStrands => forced::in_strands(strands, || stream.seal()),
+            _ => stream.seal(),
         }
     }
 
@@ -73,16 +84,16 @@ fn make(gate: &Gate, work: Work) -> (Database, Stream) {
     let db = Database::open_on(Arc::new(gate.clone()), "db", Access::WriteWithoutMaintenance).unwrap();
     let options = StreamOptions { file_bytes_max: 600, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
-    let sealed = if work == Work::Merge { MESSAGES } else { MESSAGES / 4 };
+    let sealed = if work == Work::Seal { MESSAGES / 4 } else { MESSAGES };
     // Sealed little by little, but not so much that all is merged.
     for first in (0..sealed).step_by(20) {
         append(&stream, first..first + 20);
-        stream.seal().unwrap();
+        work.seal(&stream).unwrap();
     }
     append(&stream, sealed..MESSAGES);
     let std::ops::Range { start, end } = work.deleted();
     stream.delete(Timestamp(start)..Timestamp(end), Some(["A", "B"])).unwrap();
-    if work == Work::Merge {
+    if work != Work::Seal {
         stream.alter(StreamOptions { cold_after: Some(Duration::ZERO), ..stream.options() }).unwrap();
     }
     (db, stream)
@@ -149,7 +160,7 @@ fn replace(work: Work, reading: Reading, first: usize, step: usize, then: Stop) 
     let (_db, stream) = make(&gate, work);
     let continue_at = (first..first + 100 * step).step_by(step).collect();
     let sealed = stream.clone();
-    let maintenance = gate.start(continue_at, then, move || assert!(sealed.seal().is_ok()));
+    let maintenance = gate.start(continue_at, then, move || assert!(work.seal(&sealed).is_ok()));
     let found = read(&gate, &stream, reading, || maintenance.prepare());
     let what = format!("{work:?}, {reading:?}, from operation {first} on each {step}, to {then:?}");
     assert_eq!(found, expected(work, reading), "{what}");
@@ -160,7 +171,7 @@ fn replace(work: Work, reading: Reading, first: usize, step: usize, then: Stop) 
 }
 
 fn everywhere(reading: Reading) {
-    for work in [Work::Seal, Work::Merge] {
+    for work in [Work::Seal, Work::Merge, Work::MergeStrands] {
         for then in [Stop::Remove, Stop::Begin] {
             // Once in a while, from each operation on, and in all operations, from some on.
             for (step, next) in [(9, 1), (1, 11)] {

@@ -7,6 +7,7 @@ use tapedb_engine::{
     Cursor, Database, Error, Loader, Message, MessageColumns, Stream, StreamOptions, Symbols,
 };
 use tapedb_schema::{Decimal64, Schema, Timestamp};
+use tapedb_segment::Strands;
 
 #[derive(Record, Debug, Default, Clone, PartialEq)]
 #[record(message)]
@@ -102,6 +103,16 @@ impl Columns {
             .field("bid", &bids)
             .nullable("ask", &asks, &known);
         loader.append_columns(&columns)
+    }
+}
+
+/// Strands of segments, small enough for few messages.
+pub fn strands(random: &mut Random) -> Strands {
+    Strands {
+        count: *random.pick(&[1, 2, 8, 64]),
+        rows: *random.pick(&[1, 20, 300, 5_000]),
+        bytes: *random.pick(&[1, 4_000, 1 << 20]),
+        stripe_bytes: *random.pick(&[1, 3_000, 1 << 20]),
     }
 }
 

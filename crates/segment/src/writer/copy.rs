@@ -25,6 +25,9 @@ impl<W: Write> SegmentWriter<W> {
         if rows.is_empty() {
             return Ok(());
         }
+        if self.filling.is_some() {
+            return self.push_rows(rows, None);
+        }
         let lanes = rows.lanes.len();
         let is_copied = rows.proved == Some(block.serial)
             && self.builder.is_half_full(rows.len(), rows.all_bodies().len(), lanes)
@@ -71,7 +74,7 @@ impl<W: Write> SegmentWriter<W> {
 }
 
 /// The lanes of a block and how many rows each has.
-fn lanes_of(rows: &Rows) -> Vec<Lane> {
+pub(super) fn lanes_of(rows: &Rows) -> Vec<Lane> {
     let lane = |&(type_id, symbol): &(u16, u32)| Lane { type_id, symbol, count: 0 };
     let mut lanes: Vec<Lane> = rows.lanes.iter().map(lane).collect();
     match &mut lanes[..] {

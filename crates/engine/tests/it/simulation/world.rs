@@ -1,12 +1,13 @@
 //! A program that works on a database, one call after the other, from a seed, and records what was acknowledged.
 
 use super::ledger::{Fate, Found, Ledger, Row, is_damage, next_sequences};
-use crate::support::{Columns, Quote, Random, Tick, schema};
+use crate::support::{Columns, Quote, Random, Tick, schema, strands};
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{
-    Access, Cursor, Database, Durability, Error, Loader, LogError, NotFound, Retention, Stream, StreamOptions,
+    Access, Cursor, Database, Durability, Error, Loader, LogError, NotFound, Retention, Stream,
+    StreamOptions, forced,
 };
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
@@ -389,7 +390,11 @@ impl World {
     }
 
     fn seal_stream(&mut self, stream: usize) -> Result<(), Error> {
-        let sealed = self.stream(stream)?.seal();
+        let handle = self.stream(stream)?;
+        let sealed = match self.random.chance(2) {
+            true => forced::in_strands(strands(&mut self.random), || handle.seal()),
+            false => handle.seal(),
+        };
         self.ledgers[stream].expire();
         sealed?;
         for lane in &mut self.ledgers[stream].lanes {

@@ -30,7 +30,7 @@ pub use audit::{AuditEntry, AuditLog};
 pub use authentication::{Access, AuthenticatedUser, Authenticator};
 pub use error::{ConfigError, EditError};
 pub use limits::{AccessLimits, QueryLimits};
-pub use login::{Credentials, Identity, Logins, Refusal};
+pub use login::{Credentials, Identity, Logins, Refusal, name_for};
 pub use quota::{Permit, Quotas, RateLimit, UserQuota};
 pub use redact::redacted;
 pub use secret::{digest, hash_password, hash_token, is_same, new_token, random};

@@ -7,9 +7,9 @@
 
 use crate::error::{ConfigError, EditError};
 use crate::limits::AccessLimits;
-use crate::secret;
+use crate::secret::{self, TOKEN_PREFIX};
 use crate::throttle::Throttle;
-use crate::users::{ANONYMOUS, User, Users};
+use crate::users::{ANONYMOUS, May, User, Users};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,20 @@ enum Proof {
     None,
     Password(String),
     Token(String),
+    /// The one of a user who logged in for this one.
+    For {
+        by: String,
+        proof: Box<Proof>,
+    },
+}
+
+/// Separates the name of a user from the one for whom that user logs in; no name has such a character.
+const FOR: char = '\u{1f}';
+
+/// The name with which `by` logs in for `user`, with the password or a token of `by` as the password. The connection may read what `user`
+/// may read, and change nothing.
+pub fn name_for(by: &str, user: &str) -> String {
+    format!("{by}{FOR}{user}")
 }
 
 /// Authenticates clients.
@@ -159,7 +173,10 @@ impl Logins {
             return anonymous.map(|user| identity(user, Proof::None));
         }
         let found = match credentials {
-            Credentials::Password { user, password } => self.by_password(&users, address, user, password)?,
+            Credentials::Password { user, password } => match user.split_once(FOR) {
+                None => self.by_password(&users, address, user, password)?,
+                Some((by, user)) => self.for_another(&users, address, (by, user), password)?,
+            },
             Credentials::Token(token) => by_token(&users, token),
             Credentials::None => None,
         };
@@ -183,12 +200,14 @@ impl Logins {
         let users = self.users();
         let user = users.get(&identity.user.name)?;
         let is_good = match &identity.proof {
-            Proof::None => true,
-            Proof::Password(hash) => user.password.as_ref() == Some(hash),
-            Proof::Token(hash) => user.tokens.iter().any(|token| token.hash == *hash),
+            Proof::For { by, proof } => {
+                users.get(by).is_some_and(|by| by.may_act_for(&user.name) && is_valid(proof, by))
+            }
+            proof => is_valid(proof, user),
         };
         let proof = identity.proof.clone();
-        is_good.then(|| Identity { user: Arc::new(user.clone()), proof, edition })
+        let user = if matches!(proof, Proof::For { .. }) { reader(user) } else { user.clone() };
+        is_good.then(|| Identity { user: Arc::new(user), proof, edition })
     }
 
     fn edition(&self) -> u64 {
@@ -231,6 +250,23 @@ impl Logins {
         Ok(user.map(|user| (user.clone(), Proof::Password(hash.into()))))
     }
 
+    /// Authenticates one user, who may then act for another one. An unknown other one is refused like a wrong secret.
+    fn for_another(
+        &self,
+        users: &Users,
+        address: Option<IpAddr>,
+        (by, user): (&str, &str),
+        secret: &str,
+    ) -> Result<Option<(User, Proof)>, Refusal> {
+        let found = match secret.starts_with(TOKEN_PREFIX) {
+            true => by_token(users, secret).filter(|(found, _)| found.name == by),
+            false => self.by_password(users, address, by, secret)?,
+        };
+        let Some((by, proof)) = found.filter(|(by, _)| by.may_act_for(user)) else { return Ok(None) };
+        let proof = Proof::For { by: by.name, proof: Box::new(proof) };
+        Ok(users.get(user).map(|user| (reader(user), proof)))
+    }
+
     fn is_cached(&self, hash: &str, password: &str) -> bool {
         let cached = self.cached();
         cached.right.contains(&cached.digest(hash, password))
@@ -259,6 +295,23 @@ impl CachedPasswords {
     }
 }
 
+/// A user with the right to read alone, without others to act for.
+fn reader(user: &User) -> User {
+    let mut user = User { acts_for: Vec::new(), ..user.clone() };
+    user.rights.iter_mut().for_each(|right| right.may.retain(|may| *may == May::Read));
+    user
+}
+
+/// Whether a user still has a secret.
+fn is_valid(proof: &Proof, user: &User) -> bool {
+    match proof {
+        Proof::None => true,
+        Proof::Password(hash) => user.password.as_ref() == Some(hash),
+        Proof::Token(hash) => user.tokens.iter().any(|token| token.hash == *hash),
+        Proof::For { .. } => false,
+    }
+}
+
 /// The user with a token. All tokens are compared, in a time that does not depend on how similar they are.
 fn by_token(users: &Users, token: &str) -> Option<(User, Proof)> {
     let hash = secret::hash_token(token);
@@ -276,7 +329,7 @@ fn by_token(users: &Users, token: &str) -> Option<(User, Proof)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::{May, Right, Token};
+    use crate::users::{Right, Token};
 
     fn logins(directory: &tempfile::TempDir) -> Logins {
         let path = directory.path().join("users.toml");
@@ -365,6 +418,50 @@ mod tests {
         users.write(&path).unwrap();
         logins.reload().unwrap();
         assert!(logins.review(&ann).is_none(), "the password was changed");
+    }
+
+    #[test]
+    fn a_user_acts_for_others_with_their_rights() {
+        let directory = tempfile::tempdir().unwrap();
+        let (logins, path) = (logins(&directory), directory.path().join("users.toml"));
+        let mut users = Users::read(&path).unwrap();
+        let cluster = User {
+            name: "cluster".into(),
+            tokens: vec![Token { name: "t".into(), hash: secret::hash_token("tape_2") }],
+            acts_for: vec!["a*".into()],
+            ..User::default()
+        };
+        users.users.push(cluster);
+        users.get_mut("ann").unwrap().rights =
+            vec![Right { streams: "bars".into(), may: vec![May::Read, May::Admin] }];
+        users.write(&path).unwrap();
+        logins.reload().unwrap();
+        let of = |by: &str, user: &str, secret: &str| {
+            let user = name_for(by, user);
+            logins.login(HERE, Credentials::Password { user: &user, password: secret })
+        };
+        let ann = of("cluster", "ann", "tape_2").unwrap();
+        assert!(
+            ann.user.name == "ann" && ann.user.may(May::Read, "bars") && !ann.user.may(May::Read, "other")
+        );
+        assert!(!ann.user.may(May::Admin, "bars"), "it reads");
+        for (by, user, secret) in [
+            ("cluster", "program", "tape_2"),
+            ("cluster", "anybody", "tape_2"),
+            ("cluster", "ann", "tape_1"),
+            ("cluster", "ann", "tape_3"),
+            ("program", "ann", "tape_1"),
+            ("ann", "ann", "secret"),
+            ("ann", "cluster", "secret"),
+            ("cluster", "", "tape_2"),
+        ] {
+            assert_eq!(name(of(by, user, secret)), Err(Refusal::Wrong), "{by} for {user} with {secret}");
+        }
+        assert!(logins.review(&ann).is_some());
+        users.get_mut("cluster").unwrap().acts_for.clear();
+        users.write(&path).unwrap();
+        logins.reload().unwrap();
+        assert!(logins.review(&ann).is_none(), "it may not act for others any more");
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! limits = { connections_max = 10 }
 //! ```
 //!
+//! `acts_for = ["*"]` lets a user log in for others, with their rights: that of a server which asks other servers for its users.
+//!
 //! The user `anonymous` is every client without credentials; without this user, credentials are required.
 
 use crate::error::{ConfigError, EditError};
@@ -49,6 +51,10 @@ pub struct User {
     /// Rights. None, if this is empty.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rights: Vec<Right>,
+    /// Names of users for whom this one may log in, as the servers of a cluster do for the users who ask them: `*` matches any text.
+    /// The connection then has the other user's rights to read, and limits.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub acts_for: Vec<String>,
     /// Limits of the user, where they differ from the configuration.
     #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
     pub limits: UserLimits,
@@ -137,6 +143,11 @@ impl User {
     /// Whether the user may do something with a stream.
     pub fn may(&self, what: May, stream: &str) -> bool {
         self.rights.iter().any(|right| right.may.contains(&what) && pattern::matches(&right.streams, stream))
+    }
+
+    /// Whether the user may log in for another one.
+    pub fn may_act_for(&self, user: &str) -> bool {
+        self.acts_for.iter().any(|names| pattern::matches(names, user))
     }
 
     /// Whether the user may see that a stream exists.

@@ -29,10 +29,15 @@ use datafusion::logical_expr::AggregateUDF;
 /// All of them.
 pub(crate) fn all() -> Vec<AggregateUDF> {
     let own = function::all().map(AggregateUDF::new_from_shared_impl);
-    let replaced = [
+    let (sum, min, max) = sum_min_max();
+    own.chain([sum, min, max]).collect()
+}
+
+/// `sum`, `min` and `max`, which replace DataFusion's.
+pub(crate) fn sum_min_max() -> (AggregateUDF, AggregateUDF, AggregateUDF) {
+    (
         AggregateUDF::new_from_impl(sum::CheckedSum::default()),
         AggregateUDF::new_from_impl(extreme::Extreme::min()),
         AggregateUDF::new_from_impl(extreme::Extreme::max()),
-    ];
-    own.chain(replaced).collect()
+    )
 }

@@ -1,6 +1,7 @@
 //! `book('feed', 'AAPL', at, depth)`: the levels of a symbol's order books at a time, as a table.
 
 use crate::error::{Error, wrapped};
+use crate::open::{OpenStream, Part};
 use crate::parameters::Parameters;
 use crate::snapshot::Snapshot;
 use datafusion::arrow::array::{
@@ -118,6 +119,7 @@ impl TableFunctionImpl for Book {
             Some(name) => self.snapshot.stream(name).map_err(wrapped)?,
             None => return Err(wrapped(self.snapshot.no_stream(stream))),
         };
+        let open = of_symbol(open, symbol)?;
         BookReplay::new(&open.stream).map_err(failed)?;
         let ty = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
         let time = match rest.first() {
@@ -137,7 +139,7 @@ impl TableFunctionImpl for Book {
         let schema = schema(self.snapshot.decimals());
         let levels = Levels {
             snapshot: self.snapshot.clone(),
-            stream: open.stream.name().into(),
+            open,
             symbol: symbol.into(),
             time: Timestamp(time),
             depth,
@@ -179,7 +181,7 @@ fn schema(decimals: Decimals) -> SchemaRef {
 #[derive(Debug)]
 struct Levels {
     snapshot: Arc<Snapshot>,
-    stream: String,
+    open: Arc<OpenStream>,
     symbol: String,
     time: Timestamp,
     depth: usize,
@@ -195,13 +197,13 @@ impl PartitionStream for Levels {
         let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), 1);
         let sender = builder.tx();
         let (snapshot, schema, depth) = (self.snapshot.clone(), self.schema.clone(), self.depth);
-        let (stream, symbol, time) = (self.stream.clone(), self.symbol.clone(), self.time);
+        let (open, symbol, time) = (self.open.clone(), self.symbol.clone(), self.time);
         builder.spawn_blocking(move || {
-            let open = snapshot.stream(&stream).map_err(wrapped)?;
             let ends = open.ends().map_err(wrapped)?;
             let request = BookRequest { symbol: &symbol, time, ends: Some(ends) };
             let is_wanted = &mut || !sender.is_closed();
-            let found = open.stream.book_while(snapshot.database(), &request, is_wanted).map_err(failed)?;
+            let db = snapshot.database_of(&open);
+            let found = open.stream.book_while(&db, &request, is_wanted).map_err(failed)?;
             if let Some(found) = found {
                 let batch = batch_of(&found, &symbol, depth, &schema)?;
                 // The query may have stopped by now.
@@ -210,6 +212,22 @@ impl PartitionStream for Levels {
             Ok(())
         });
         builder.build()
+    }
+}
+
+/// The stream of the server that has a symbol, where several have the stream.
+fn of_symbol(open: Arc<OpenStream>, symbol: &str) -> Result<Arc<OpenStream>> {
+    let has_it = |part: &&Part| part.open.stream.symbols().iter().any(|known| known == symbol);
+    let found: Vec<&Part> = open.parts.iter().filter(has_it).collect();
+    match found[..] {
+        [] => Ok(open.parts.first().map_or(open.clone(), |part| part.open.clone())),
+        [only] => Ok(only.open.clone()),
+        [one, other, ..] => {
+            let (one, other) = (&one.member.name, &other.member.name);
+            plan_err!(
+                "servers {one} and {other} both have messages of {symbol}, of which no book can be made; ask one of them"
+            )
+        }
     }
 }
 

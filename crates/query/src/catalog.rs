@@ -2,12 +2,13 @@
 //!
 //! The schema [`MAIN`], where names without a stream are looked up, has streams of one message type as tables.
 
+use crate::as_of;
 use crate::book;
+use crate::cluster;
 use crate::error::{Error, Reason, wrapped};
 use crate::open::OpenStream;
 use crate::snapshot::Snapshot;
 use crate::spelling;
-use crate::table::Table;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
@@ -37,7 +38,28 @@ impl CatalogProvider for Latest {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        Some(Arc::new(Types { snapshot: self.0.clone(), name: name.into(), is_latest: true }))
+        Some(Arc::new(Types { snapshot: self.0.clone(), name: name.into(), is_latest: true, ends: None }))
+    }
+}
+
+/// The same streams, with the messages below given sequence numbers alone.
+#[derive(Debug)]
+pub(crate) struct AsOf {
+    pub snapshot: Arc<Snapshot>,
+    /// Only the last message of each symbol.
+    pub is_latest: bool,
+}
+
+impl CatalogProvider for AsOf {
+    fn schema_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn schema(&self, key: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let (ends, name) = as_of::parts(key)?;
+        let Self { snapshot, is_latest } = self;
+        let (snapshot, is_latest) = (snapshot.clone(), *is_latest);
+        Some(Arc::new(Types { snapshot, name: name.into(), is_latest, ends: Some(ends) }))
     }
 }
 
@@ -52,7 +74,7 @@ impl CatalogProvider for Streams {
             return Some(Arc::new(Bare(snapshot)));
         }
         // Whether there is such a stream is known when a table is asked for, with a better error.
-        Some(Arc::new(Types { snapshot, name: name.into(), is_latest: false }))
+        Some(Arc::new(Types { snapshot, name: name.into(), is_latest: false, ends: None }))
     }
 }
 
@@ -63,13 +85,24 @@ struct Types {
     name: String,
     /// Only the last message of each symbol.
     is_latest: bool,
+    /// Only messages below these sequence numbers, one for each space.
+    ends: Option<Vec<u64>>,
 }
 
 impl Types {
     fn stream(&self) -> std::result::Result<Arc<OpenStream>, Error> {
         let snapshot = &self.snapshot;
         if snapshot.has(&self.name) {
-            return snapshot.stream(&self.name);
+            let stream = snapshot.stream(&self.name)?;
+            return match &self.ends {
+                None => Ok(stream),
+                Some(_) if !stream.parts.is_empty() => {
+                    let what =
+                        "sequence numbers are those of one server; ask that server instead of the cluster";
+                    Err(Error::new(Reason::Query, what))
+                }
+                Some(ends) => stream.until(ends).map(Arc::new),
+            };
         }
         Err(snapshot.no_stream(&self.name))
     }
@@ -89,17 +122,7 @@ impl SchemaProvider for Types {
             let what = format!("stream {:?} has no message type {name:?}{near}", self.name);
             return Err(wrapped(Error::new(Reason::Query, what)));
         }
-        let table = Table::new(stream, name).map_err(wrapped)?;
-        if !self.is_latest {
-            return Ok(Some(Arc::new(table)));
-        }
-        match table.latest(i64::MAX) {
-            Some(latest) => Ok(Some(Arc::new(latest))),
-            None => {
-                let what = format!("latest is for message types, and {name} is a record in messages");
-                Err(wrapped(Error::new(Reason::Query, what)))
-            }
-        }
+        cluster::table::provider(stream, name, self.is_latest).map(Some).map_err(wrapped)
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -132,7 +155,7 @@ impl SchemaProvider for Bare {
         }
         let stream = self.0.stream(name).map_err(wrapped)?;
         match &stream.messages()[..] {
-            [only] => Ok(Some(Arc::new(Table::new(stream.clone(), only).map_err(wrapped)?))),
+            [only] => cluster::table::provider(stream.clone(), only, false).map(Some).map_err(wrapped),
             several => {
                 let tables = several.iter().map(|table| format!("{name}.{table}"));
                 let what = format!(

@@ -46,6 +46,7 @@ impl QueryService {
             options: self.sql().options().clone(),
             may_read: Some(MayRead(user.may_read.clone())),
             runtime: None,
+            cluster: self.cluster(user)?,
         };
         let planned = self.sql().plan(&run, &Slice::From(None))?;
         let mut parameters = planned.plan.get_parameter_types()?;
@@ -69,7 +70,11 @@ impl QueryService {
     pub fn tables(&self, user: &QueryUser) -> Result<Vec<TableDescription>, Error> {
         let may_read = MayRead(user.may_read.clone());
         let options: &Options = self.sql().options();
-        let snapshot = Snapshot::new(self.sql().database(), options, Some(&may_read), &Slice::From(None))?;
+        let db = self.sql().database();
+        let snapshot = match self.cluster(user)? {
+            Some(cluster) => Snapshot::of_cluster(&cluster, db, options, Some(&may_read))?,
+            None => Snapshot::new(db, options, Some(&may_read), &Slice::From(None))?,
+        };
         let mut found = Vec::new();
         for stream in snapshot.names() {
             let Ok(open) = snapshot.stream(stream) else { continue };

@@ -2,6 +2,8 @@
 //!
 //! Both read tables that have nothing else: the engine finds these messages from the end of a stream.
 
+use crate::as_of;
+use crate::cluster::table::ClusterTable;
 use crate::predicate::{self, Exactness};
 use crate::snapshot::Snapshot;
 use crate::table::{Column, Table};
@@ -25,23 +27,33 @@ use std::sync::Arc;
 /// Name of the catalog whose tables have only the last message of each symbol.
 pub(crate) const LATEST: &str = "latest";
 
-/// Replaces `latest('stream.Type')` in the text of a query by a name that stands for that table: its stream and type.
+/// Replaces `latest('stream.Type')` and `as_of('stream.Type', sequence)` in the text of a query by a name that stands for that table: its stream and type.
 pub(crate) fn resolve(factor: &mut TableFactor, snapshot: &Snapshot) -> Option<(String, String)> {
     let TableFactor::Table { name, alias, args, .. } = factor else { return None };
     let [ObjectNamePart::Identifier(function)] = &name.0[..] else { return None };
-    let [argument] = &args.as_ref()?.args[..] else { return None };
-    if !function.value.eq_ignore_ascii_case(LATEST) {
+    let [argument, numbers @ ..] = &args.as_ref()?.args[..] else { return None };
+    let is_as_of = function.value.eq_ignore_ascii_case(as_of::FUNCTION);
+    if !is_as_of && !function.value.eq_ignore_ascii_case(LATEST) || is_as_of && numbers.is_empty() {
         return None;
     }
+    let ends = numbers.iter().map(as_of::number).collect::<Option<Vec<u64>>>()?;
     let wanted = text(argument)?;
+    let pair = pair(argument);
     let ident = |text: &str| ObjectNamePart::Identifier(Ident::with_quote('"', text));
     *args = None;
-    let Some((stream, table)) = find(&wanted, snapshot) else {
+    let found = pair.and_then(|pair| exactly(pair, snapshot)).or_else(|| find(&wanted, snapshot));
+    let Some((stream, table)) = found else {
         // The error of a table that does not exist.
         *name = ObjectName(wanted.split('.').map(ident).collect());
         return None;
     };
-    *name = ObjectName([LATEST, &stream, &table].map(ident).into());
+    let key = if ends.is_empty() { stream.clone() } else { as_of::key(&ends, &stream) };
+    let catalog = match (is_as_of, ends.is_empty()) {
+        (true, _) => as_of::CATALOG,
+        (false, false) => as_of::LATEST_CATALOG,
+        (false, true) => LATEST,
+    };
+    *name = ObjectName([catalog, &key, &table].map(ident).into());
     if alias.is_none() {
         *alias = Some(TableAlias {
             explicit: false,
@@ -67,6 +79,23 @@ fn text(argument: &FunctionArg) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The stream and the table that two names in a row are.
+fn pair(argument: &FunctionArg) -> Option<(String, String)> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(AstExpr::CompoundIdentifier(parts))) => match &parts[..] {
+            [stream, table] => Some((stream.value.clone(), table.value.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The stream and the table of these very names.
+fn exactly((stream, table): (String, String), snapshot: &Snapshot) -> Option<(String, String)> {
+    let has_it = snapshot.has(&stream) && snapshot.stream(&stream).ok()?.tables().contains(&table);
+    has_it.then_some((stream, table))
 }
 
 /// The stream and the table of a name. A stream with one message type may stand for it.
@@ -113,7 +142,8 @@ impl OptimizerRule for UseLatest {
 fn rewritten(distinct: &DistinctOn) -> Result<Option<LogicalPlan>> {
     let Some(table) = last_of(distinct) else { return Ok(None) };
     let last = last_time(&distinct.input, &table);
-    match last.filter(|_| table.is_messages() && table.open.from.is_none()) {
+    let is_here = table.open.from.is_none() && table.open.parts.is_empty();
+    match last.filter(|_| table.is_messages() && is_here) {
         Some(last) => from_end(distinct, last),
         None => Ok(by_arrival(distinct, &table)),
     }
@@ -173,7 +203,9 @@ fn table_below(plan: &LogicalPlan) -> Option<(Table, &TableScan)> {
         LogicalPlan::SubqueryAlias(alias) => table_below(&alias.input),
         LogicalPlan::TableScan(scan) if scan.fetch.is_none() && scan.filters.is_empty() => {
             let provider = source_as_provider(&scan.source).ok()?;
-            let table = (provider.as_ref() as &dyn Any).downcast_ref::<Table>()?;
+            let provider = provider.as_ref() as &dyn Any;
+            let of_servers = || provider.downcast_ref::<ClusterTable>().map(|of_servers| &of_servers.table);
+            let table = provider.downcast_ref::<Table>().or_else(of_servers)?;
             Some((table.clone(), scan))
         }
         _ => None,

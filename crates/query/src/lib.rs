@@ -29,11 +29,13 @@
 
 mod aggregates;
 mod arithmetic;
+mod as_of;
 mod asof;
 mod batches;
 mod book;
 mod bounded;
 mod catalog;
+mod cluster;
 mod columns;
 mod compact;
 mod complexity;
@@ -76,6 +78,7 @@ mod upstream;
 mod views;
 mod wanted;
 
+pub use cluster::{Cluster, ClusterServer, ClusterServers};
 pub use compact::compact;
 pub use datafusion::arrow;
 pub use describe::{Description, TableDescription};

@@ -4,6 +4,7 @@
 //! already has the order.
 
 use crate::aggregates::needs_order;
+use crate::cluster::scan::ClusterScan;
 use crate::scan::Scan;
 use crate::time::time_bucket::NAME;
 use crate::wanted::TimeOrder;
@@ -53,7 +54,15 @@ impl PhysicalOptimizerRule for UseTimeOrder {
 
 fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(scan) = plan.downcast_ref::<Scan>() {
-        return Ok(match order_of(scan, &wish).and_then(|order| scan.in_order(order)) {
+        let order = order_of(&wish, |column| scan.is_time(column), |column| scan.is_one_value(column));
+        return Ok(match order.and_then(|order| scan.in_order(order)) {
+            Some(ordered) => Arc::new(ordered),
+            None => plan,
+        });
+    }
+    if let Some(scan) = plan.downcast_ref::<ClusterScan>() {
+        let order = order_of(&wish, |column| scan.is_time(column), |column| scan.is_one_value(column));
+        return Ok(match order.and_then(|order| scan.in_order(order)) {
             Some(ordered) => Arc::new(ordered),
             None => plan,
         });
@@ -85,13 +94,17 @@ fn order(plan: Arc<dyn ExecutionPlan>, wish: Wish) -> Result<Arc<dyn ExecutionPl
 }
 
 /// The order of time that grants a wish, if one does. Columns that have one value in all rows do not count.
-fn order_of(scan: &Scan, wish: &Wish) -> Option<TimeOrder> {
+fn order_of(
+    wish: &Wish,
+    is_time: impl Fn(usize) -> bool,
+    is_one_value: impl Fn(usize) -> bool,
+) -> Option<TimeOrder> {
     match wish {
         Wish::Any => None,
         Wish::AsRead => Some(TimeOrder::Ascending),
-        Wish::By(columns) => match columns.iter().find(|(column, _)| !scan.is_one_value(*column)) {
-            Some((column, false)) if scan.is_time(*column) => Some(TimeOrder::Ascending),
-            Some((column, true)) if scan.is_time(*column) => Some(TimeOrder::Descending),
+        Wish::By(columns) => match columns.iter().find(|(column, _)| !is_one_value(*column)) {
+            Some((column, false)) if is_time(*column) => Some(TimeOrder::Ascending),
+            Some((column, true)) if is_time(*column) => Some(TimeOrder::Descending),
             _ => None,
         },
     }

@@ -166,7 +166,7 @@ fn is_symbol(expr: &Expr, table: &Table) -> bool {
 }
 
 /// The symbols of `symbol = 'A'`, `symbol IN ('A', 'B')`, and of several of these with `OR`; `None`: the predicate is another one.
-fn listed(filter: &Expr, table: &Table) -> Option<BTreeSet<String>> {
+pub(crate) fn listed(filter: &Expr, table: &Table) -> Option<BTreeSet<String>> {
     let text = |expr: &Expr| match expr {
         Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_string),
         _ => None,

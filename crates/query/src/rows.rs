@@ -1,5 +1,6 @@
 //! The rows of a query.
 
+use crate::cluster::answer::Answer;
 use crate::error::{Error, Reason};
 use crate::live::LiveRows;
 use crate::next::Next;
@@ -85,6 +86,7 @@ pub struct Rows {
 enum Work {
     Here(Running),
     There(Box<UpstreamRows>),
+    OfServer(Answer),
     Live(Box<LiveRows>),
 }
 
@@ -147,6 +149,17 @@ impl Rows {
     pub(crate) fn of_upstream(schema: SchemaRef, rows: UpstreamRows, workers: Arc<Workers>) -> Self {
         let work = Some(Work::There(Box::new(rows)));
         Self { schema, work, workers, deadline: None, left: None, snapshot: None, span: None }
+    }
+
+    /// The rows of a query on one server of a cluster, which keeps to the limits.
+    pub(crate) fn of_server(
+        schema: SchemaRef,
+        answer: Answer,
+        workers: Arc<Workers>,
+        snapshot: Arc<Snapshot>,
+    ) -> Self {
+        let work = Some(Work::OfServer(answer));
+        Self { schema, work, workers, deadline: None, left: None, snapshot: Some(snapshot), span: None }
     }
 
     /// The rows of a live query.
@@ -224,6 +237,7 @@ impl Rows {
                 None => return Ok(Next::End),
                 Some(Work::Here(running)) => running,
                 Some(Work::There(rows)) => return there(rows, until),
+                Some(Work::OfServer(answer)) => return answer.next_rows(until.map(Instant::into_std)),
                 Some(Work::Live(rows)) => return rows.next_until(until.map(Instant::into_std)),
             };
             let next = self.workers.wait_for(async {

@@ -1,5 +1,6 @@
 //! Queries for the users of a server: with their rights, and within limits for each of them and for all.
 
+use crate::cluster::{Cluster, ClusterServers};
 use crate::compact::compact;
 use crate::error::Error;
 use crate::next::Next;
@@ -28,6 +29,8 @@ pub struct QueryService {
     total: Arc<SharedBytes>,
     /// The memory of users with running queries.
     users: Mutex<HashMap<String, UserMemory>>,
+    /// The servers that queries read from beside this one.
+    servers: Option<Arc<dyn ClusterServers>>,
 }
 
 /// The memory of a user's queries.
@@ -44,7 +47,23 @@ impl QueryService {
     /// When threads cannot be started.
     pub fn new(db: &Database, options: Options) -> Result<Self, Error> {
         let total = Arc::new(SharedBytes::new(options.memory_bytes));
-        Ok(Self { sql: Sql::with_options(db, options)?, total, users: Mutex::default() })
+        Ok(Self { sql: Sql::with_options(db, options)?, total, users: Mutex::default(), servers: None })
+    }
+
+    /// The same, over several servers: queries see the streams of all of them as those of one.
+    pub fn with_cluster(self, servers: Arc<dyn ClusterServers>) -> Self {
+        Self { servers: Some(servers), ..self }
+    }
+
+    /// The servers that a user's queries read from; `None`: only this database.
+    ///
+    /// # Errors
+    /// When one cannot be reached or refuses the user.
+    pub(crate) fn cluster(&self, user: &QueryUser) -> Result<Option<Cluster>, Error> {
+        let Some(servers) = &self.servers else { return Ok(None) };
+        let servers = servers.servers(&user.name)?;
+        let may_read = MayRead(user.may_read.clone());
+        Cluster::for_user(servers, &self.sql, &may_read, &self.runtime(user)?).map(Some)
     }
 
     /// The database.
@@ -91,6 +110,7 @@ impl QueryService {
             options,
             may_read: Some(MayRead(user.may_read.clone())),
             runtime: Some(self.runtime(user)?),
+            cluster: self.cluster(user)?,
         })
     }
 }

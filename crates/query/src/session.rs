@@ -2,9 +2,12 @@
 
 use crate::aggregates::{RefuseDistinct, UseTimes};
 use crate::arithmetic::CheckArithmetic;
+use crate::as_of;
 use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
 use crate::book::{self, Book};
-use crate::catalog::{CATALOG, Latest, MAIN, Streams};
+use crate::catalog::{AsOf, CATALOG, Latest, MAIN, Streams};
+use crate::cluster::aggregate::GroupThere;
+use crate::cluster::{Cluster, forward};
 use crate::complexity;
 use crate::distinct_from;
 use crate::error::{Error, Reason};
@@ -62,6 +65,8 @@ pub struct Sql {
 struct Inner {
     db: Database,
     options: Options,
+    /// Several servers, of which queries read; `None`: they read the database.
+    cluster: Option<Cluster>,
     /// Without a catalog, which each query has its own of.
     state: SessionState,
     workers: Arc<Workers>,
@@ -126,6 +131,21 @@ impl Sql {
     /// # Errors
     /// When threads cannot be started.
     pub fn with_options(db: &Database, options: Options) -> Result<Self, Error> {
+        Self::on(db, None, options)
+    }
+
+    /// Queries on several servers, whose streams are seen as those of one. `docs/SQL.md` states what each server does.
+    /// [`Options::place`] does not matter, and views belong to one server.
+    ///
+    /// # Errors
+    /// When threads cannot be started.
+    pub fn of_cluster(cluster: Cluster, options: Options) -> Result<Self, Error> {
+        let first = cluster.members().first().map(|member| member.database().clone());
+        let first = first.ok_or_else(|| Error::query("the cluster has no servers; name some"))?;
+        Self::on(&first, Some(cluster), options)
+    }
+
+    fn on(db: &Database, cluster: Option<Cluster>, options: Options) -> Result<Self, Error> {
         let unstarted = |error| Error::new(Reason::Internal, format!("threads cannot be started: {error}"));
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads())
@@ -136,7 +156,7 @@ impl Sql {
             .map_err(unstarted)?;
         let state = state(&options)?;
         let workers = Arc::new(Workers::new(runtime).map_err(unstarted)?);
-        Ok(Self { inner: Arc::new(Inner { db: db.clone(), options, state, workers }) })
+        Ok(Self { inner: Arc::new(Inner { db: db.clone(), options, cluster, state, workers }) })
     }
 
     /// Runs a query. All of its tables are as of now.
@@ -160,14 +180,15 @@ impl Sql {
     /// # Errors
     /// As [`Sql::query_with`].
     pub fn query_as(&self, text: &str, parameters: &Parameters, options: &Options) -> Result<Rows, Error> {
-        let Inner { db, workers, .. } = &*self.inner;
-        if options.place != Place::Here
+        let Inner { db, workers, cluster, .. } = &*self.inner;
+        if cluster.is_none()
+            && options.place != Place::Here
             && !options.live
             && let Some((schema, rows)) = UpstreamRows::begin(db, options, text, parameters)?
         {
             return Ok(Rows::of_upstream(schema, rows, workers.clone()));
         }
-        if options.place == Place::Server {
+        if cluster.is_none() && options.place == Place::Server {
             let what = match options.live {
                 true => "live queries run in the client; let it run here",
                 false => "the database has no server that runs queries; let it run here",
@@ -175,7 +196,8 @@ impl Sql {
             return Err(Error::new(Reason::Query, what));
         }
         let (text, parameters, options) = (text.into(), parameters.clone(), options.clone());
-        self.start(Run { text, parameters, options, may_read: None, runtime: None })
+        let cluster = cluster.clone();
+        self.start(Run { text, parameters, options, may_read: None, runtime: None, cluster })
     }
 
     /// Limits and settings.
@@ -188,9 +210,14 @@ impl Sql {
         self.inner.state.runtime_env()
     }
 
-    /// The database.
-    pub(crate) fn database(&self) -> &Database {
+    /// The database; of several servers that of the first.
+    pub fn database(&self) -> &Database {
         &self.inner.db
+    }
+
+    /// Whether queries read from several servers.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.inner.cluster.is_some()
     }
 
     /// What plans queries.
@@ -200,6 +227,9 @@ impl Sql {
 
     /// Runs a query here.
     pub(crate) fn start(&self, run: Run) -> Result<Rows, Error> {
+        if let Some(cluster) = &run.cluster {
+            return self.start_on(cluster, &run);
+        }
         if run.options.live {
             let live = LiveRows::begin(self, run)?;
             return Ok(Rows::of_live(live, self.inner.workers.clone()));
@@ -209,22 +239,54 @@ impl Sql {
         Ok(rows.traced())
     }
 
+    /// Runs a query on several servers: on the only one that has its streams, or with the parts of all put together here.
+    fn start_on(&self, cluster: &Cluster, run: &Run) -> Result<Rows, Error> {
+        let Inner { db, workers, .. } = &*self.inner;
+        if run.options.live {
+            return Err(Error::query(
+                "live queries are of one server; ask that server instead of the cluster",
+            ));
+        }
+        let begin = || {
+            let snapshot = Snapshot::of_cluster(cluster, db, &run.options, run.may_read.as_ref())?;
+            let snapshot = Arc::new(snapshot);
+            let Run { text, parameters, options, .. } = run;
+            let forwarded = forward::begin((&mut checked(text)?, text), parameters, options, &snapshot)?;
+            match forwarded {
+                Some(forwarded) => Ok((snapshot, Err(forwarded))),
+                None => self
+                    .planned_on(run, &Slice::From(None), snapshot.clone())
+                    .map(|planned| (snapshot, Ok(planned))),
+            }
+        };
+        match stage(true, || with_room(&run.text, begin))? {
+            (snapshot, Err((schema, answer))) => {
+                Ok(Rows::of_server(schema, answer, workers.clone(), snapshot).traced())
+            }
+            (_, Ok(planned)) => Ok(stage(false, || self.execute(run, planned))?.traced()),
+        }
+    }
+
     /// Plans a query on a part of its streams.
     pub(crate) fn plan(&self, run: &Run, slice: &Slice) -> Result<Planned, Error> {
         with_room(&run.text, || self.planned(run, slice))
     }
 
     fn planned(&self, run: &Run, slice: &Slice) -> Result<Planned, Error> {
-        let Inner { db, state, workers, .. } = &*self.inner;
-        let Run { text, parameters, options, may_read, .. } = run;
+        let Inner { db, .. } = &*self.inner;
+        let snapshot = match &run.cluster {
+            Some(cluster) => Snapshot::of_cluster(cluster, db, &run.options, run.may_read.as_ref())?,
+            None => Snapshot::new(db, &run.options, run.may_read.as_ref(), slice)?,
+        };
+        self.planned_on(run, slice, Arc::new(snapshot))
+    }
+
+    fn planned_on(&self, run: &Run, slice: &Slice, snapshot: Arc<Snapshot>) -> Result<Planned, Error> {
+        let Inner { state, workers, .. } = &*self.inner;
+        let Run { text, parameters, options, .. } = run;
         let limit = options.time_limit.filter(|_| !options.live);
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
-        let mut statement = parse(text)?;
-        let snapshot = Arc::new(Snapshot::new(db, options, may_read.as_ref(), slice)?);
-        if let Some(ast) = names::ast_of(&mut statement) {
-            complexity::check(ast)?;
-            distinct_from::bind(ast);
-        }
+        let mut statement = checked(text)?;
         names::resolve(&mut statement, &snapshot, parameters)?;
         if let Some(ast) = names::ast_of(&mut statement) {
             let aggregates = state.aggregate_functions().keys().cloned().collect();
@@ -235,6 +297,9 @@ impl Sql {
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.into(), Arc::new(Streams(snapshot.clone())));
         catalogs.register_catalog(LATEST.into(), Arc::new(Latest(snapshot.clone())));
+        let until = |is_latest| Arc::new(AsOf { snapshot: snapshot.clone(), is_latest });
+        catalogs.register_catalog(as_of::CATALOG.into(), until(false));
+        catalogs.register_catalog(as_of::LATEST_CATALOG.into(), until(true));
         let mut state = state.clone();
         state.register_catalog_list(Arc::new(catalogs));
         let book = Book { snapshot: snapshot.clone(), parameters: parameters.clone() };
@@ -287,6 +352,8 @@ pub(crate) struct Run {
     pub may_read: Option<MayRead>,
     /// Memory and disk of its own.
     pub runtime: Option<Arc<RuntimeEnv>>,
+    /// Several servers instead of the database.
+    pub cluster: Option<Cluster>,
 }
 
 /// A query that can start.
@@ -316,6 +383,16 @@ async fn within<T>(
             Err(_) => Err(too_long(limit)),
         },
     }
+}
+
+/// The one statement of a text, if it is not too large.
+fn checked(text: &str) -> Result<Statement, Error> {
+    let mut statement = parse(text)?;
+    if let Some(ast) = names::ast_of(&mut statement) {
+        complexity::check(ast)?;
+        distinct_from::bind(ast);
+    }
+    Ok(statement)
 }
 
 /// The one statement of a text.
@@ -424,6 +501,8 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |at| at + 1);
     rules.insert(at, Arc::new(PushThroughAsOf));
+    // Behind it, so that conditions are known, and before rules that take aggregates apart.
+    rules.insert(at + 1, Arc::new(GroupThere::default()));
     let at = rules.iter().position(|rule| rule.name() == "replace_distinct_aggregate").unwrap_or(0);
     rules.insert(at, Arc::new(UseLatest));
     rules.insert(at, Arc::new(FillGaps));

@@ -37,6 +37,9 @@ impl Sql {
         let Some(statement) = statement::parse(text)? else {
             return self.query_as(text, parameters, options);
         };
+        if self.is_of_cluster() {
+            return Err(Error::query("views are of one server; ask that server instead of the cluster"));
+        }
         let db = self.database();
         let (columns, rows) = match statement {
             Statement::Create { name, query } => {

@@ -55,6 +55,7 @@ impl Definition {
             options: Options { place: Place::Here, ..Options::default() },
             may_read: None,
             runtime: None,
+            cluster: None,
         };
         let planned = sql.plan(&run, &Slice::From(None))?;
         let (kind, time) = match &planned.plan {

@@ -3,6 +3,8 @@
 mod asof;
 mod asof_edges;
 mod books;
+mod cluster;
+mod cluster_failures;
 mod explain;
 mod gaps;
 mod grouped;

@@ -39,6 +39,15 @@ impl Served {
         Client::at(self.server.addresses().url().unwrap()).connect().unwrap()
     }
 
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.server.addresses().tcp.unwrap()
+    }
+
+    /// Ends the server.
+    pub fn end(self) {
+        drop(self.server);
+    }
+
     fn client_as(&self, user: &str) -> Database {
         let address = self.server.addresses().tcp.unwrap();
         Client::at(format!("tape://{user}:secret@{address}")).connect().unwrap()

@@ -5,6 +5,8 @@
 
 mod args;
 mod checksum;
+#[cfg(feature = "sql")]
+mod cluster;
 mod commands;
 mod creation;
 mod input;

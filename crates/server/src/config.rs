@@ -68,6 +68,10 @@ pub struct Config {
     /// The audit log: logins, refusals and changes, as JSON lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_log: Option<PathBuf>,
+    /// A file that names the servers of a cluster, of which queries read. `tapedb server` implements it; a [`Server`](crate::Server) alone does
+    /// not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<PathBuf>,
     /// The directory of a backup that administrators may bring up to date from the console of `tapedb server`; without it, they may not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<PathBuf>,
@@ -199,6 +203,7 @@ impl Default for Config {
             flight: Endpoint::OFF,
             users: None,
             audit_log: None,
+            cluster: None,
             backup: None,
             insecure_allow_anyone: false,
             durability_min: DurabilityMin::Transient,

@@ -4,6 +4,8 @@ mod altering;
 mod books;
 mod certifying;
 mod checking;
+#[cfg(feature = "sql")]
+mod clustering;
 mod console;
 mod exchanging;
 mod importing;

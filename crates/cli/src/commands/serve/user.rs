@@ -52,6 +52,9 @@ enum Action {
         /// Set no password: the user has tokens only, or neither.
         #[arg(long)]
         no_password: bool,
+        /// Users for whom this one may log in to read, as the servers of a cluster do: * matches any text.
+        #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
+        acts_for: Vec<String>,
     },
     /// Give a user another right.
     Grant {
@@ -113,7 +116,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let text = match args.action {
         Action::List => return list(&users, ui),
-        Action::Add { name, may, streams, no_password } => {
+        Action::Add { name, may, streams, no_password, acts_for } => {
             if users.get(&name).is_some() {
                 return Err(Failure::usage(format!("user {name:?} exists; see `tapedb user passwd`")));
             }
@@ -124,6 +127,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
                 name,
                 password,
                 rights: vec![Right { streams, may }],
+                acts_for,
                 ..User::default()
             });
             text

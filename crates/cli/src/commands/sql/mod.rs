@@ -6,7 +6,9 @@ mod prompt;
 mod statements;
 
 use crate::args::DatabaseArgs;
+use crate::cluster;
 use crate::output::{Output, arrow};
+use crate::remote::ConnectArgs;
 use clap::ValueEnum;
 use output::{Form, Writer};
 use prompt::Prompt;
@@ -14,7 +16,6 @@ use statements::Statements;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tapedb_engine::Database;
 use tapedb_query::{Error, Next, Options, Parameters, Place, Reason, Sql};
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
@@ -32,8 +33,18 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
+    /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path, tape+shm:///path
+    /// (shared memory). The password comes from TAPEDB_PASSWORD or a prompt, a token from TAPEDB_TOKEN; TAPEDB_CA names a
+    /// PEM file of authorities to trust.
+    #[arg(long, value_name = "DIR|URL", required_unless_present = "cluster")]
+    db: Option<PathBuf>,
+
     #[command(flatten)]
-    db: DatabaseArgs,
+    connect: ConnectArgs,
+
+    /// Query several servers, whose streams are seen as those of one: a TOML file with a [[server]] for each (docs/SQL.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "db")]
+    cluster: Option<PathBuf>,
 
     /// The query; several, separated by semicolons, run one after another.
     #[arg(value_name = "QUERY")]
@@ -110,6 +121,7 @@ Examples:
   tapedb sql --db demo.tape 'SELECT symbol, count(*) FROM bars GROUP BY symbol ORDER BY 2 DESC LIMIT 5'
   tapedb sql --db demo.tape 'SELECT * FROM bars.Bar WHERE symbol = $1 AND time >= $2' --param AAPL --param 2024-01-02 --out bars.csv
   tapedb sql --db demo.tape 'SHOW TABLES'
+  tapedb sql --cluster cluster.toml 'SELECT symbol, sum(volume) FROM bars GROUP BY symbol'
   tapedb sql --db demo.tape";
 
 /// Where a query runs.
@@ -150,11 +162,19 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let text = args.text()?;
     let changes = |text: &String| Statements::new(text).any(Sql::changes_views);
-    let db = match text.as_ref().is_some_and(changes) {
-        true => args.db.open_to_write()?,
-        false => args.db.open_to_read()?,
+    let sql = match (&args.cluster, &args.db) {
+        (Some(file), _) => Sql::of_cluster(cluster::open(file)?, args.options()?),
+        (None, Some(db)) => {
+            let db = DatabaseArgs { db: db.clone(), connect: args.connect.clone() };
+            let db = match text.as_ref().is_some_and(changes) {
+                true => db.open_to_write()?,
+                false => db.open_to_read()?,
+            };
+            Sql::with_options(&db, args.options()?)
+        }
+        (None, None) => return Err(Failure::usage("there is no database; name it with --db DIR|URL")),
     };
-    let sql = Sql::with_options(&db, args.options()?).map_err(failure)?;
+    let sql = sql.map_err(failure)?;
     let out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
     let parameters = parameters::of(&args.params)?;
     let mut runner = Runner { sql, parameters, args: &args, form, timing: args.timing, out, ui };
@@ -168,7 +188,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let keeps_views = args.live && statements.iter().all(|statement| Sql::changes_views(statement));
     statements.into_iter().try_for_each(|statement| runner.run(statement))?;
-    if keeps_views { runner.maintain_views(&db) } else { Ok(()) }
+    if keeps_views { runner.maintain_views() } else { Ok(()) }
 }
 
 impl Args {
@@ -269,8 +289,8 @@ impl Runner<'_> {
     }
 
     /// Keeps the views of the database up to date until Ctrl-C. Those of a server's database are the server's task.
-    fn maintain_views(&self, db: &Database) -> Result<(), Failure> {
-        if db.server_status()?.is_some() {
+    fn maintain_views(&self) -> Result<(), Failure> {
+        if self.sql.database().server_status()?.is_some() {
             return Ok(());
         }
         let (sender, failures) = std::sync::mpsc::channel();
@@ -289,8 +309,7 @@ impl Runner<'_> {
 
     /// Asks for statements.
     fn converse(&mut self) -> Result<(), Failure> {
-        let db = self.args.db.open_to_read()?;
-        let mut prompt = Prompt::new(&db)?;
+        let mut prompt = Prompt::new(self.sql.database())?;
         self.ui.note("TapeDB SQL; a statement ends with a semicolon; \\help lists commands, \\quit ends it.");
         while let Some(text) = prompt.ask()? {
             let done = match text.trim().trim_end_matches(';').trim() {

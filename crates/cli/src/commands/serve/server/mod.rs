@@ -96,6 +96,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_AUDIT_LOG")]
     audit_log: Option<PathBuf>,
 
+    /// TOML file with the servers of a cluster: queries read the streams of all of them as those of one (docs/SERVER.md).
+    #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_CLUSTER")]
+    cluster: Option<PathBuf>,
+
     /// Directory of a backup that administrators may bring up to date from the console; see `tapedb backup`.
     #[arg(long, value_name = "DIR", env = "TAPEDB_SERVER_BACKUP")]
     backup: Option<PathBuf>,
@@ -287,6 +291,13 @@ impl Serving {
                 "this build has no clients of Flight SQL; remove `flight`, or build it with the feature `flight`",
             ));
         }
+        if cfg!(not(feature = "sql")) && config.cluster.is_some() {
+            return Err(Failure::usage(
+                "this build runs no queries; remove `cluster`, or build it with the feature `sql`",
+            ));
+        }
+        #[cfg(feature = "sql")]
+        let peers = config.cluster.as_deref().map(crate::cluster::Peers::read).transpose()?;
         let started = match db {
             None => Server::start(serving),
             Some(db) => Server::start_with(serving, db),
@@ -296,7 +307,7 @@ impl Serving {
             error => Failure::new(error.to_string()),
         })?;
         #[cfg(feature = "sql")]
-        let queries = queries(config, server.database())?;
+        let queries = queries(config, server.database(), peers)?;
         #[cfg(feature = "sql")]
         let views = {
             server.serve_queries(queries.clone());
@@ -458,6 +469,7 @@ impl Args {
         set(&mut config.users, &self.users);
         set(&mut config.audit_log, &self.audit_log);
         set(&mut config.backup, &self.backup);
+        set(&mut config.cluster, &self.cluster);
         config.database = self.db.clone().unwrap_or(config.database);
         location::directory(&config.database)?;
         config.listen = self.listen.unwrap_or(config.listen);
@@ -497,13 +509,20 @@ impl Args {
 
 /// What runs the queries of clients.
 #[cfg(feature = "sql")]
-fn queries(config: &Config, db: &Database) -> Result<Arc<tapedb_query::QueryService>, Failure> {
+fn queries(
+    config: &Config,
+    db: &Database,
+    peers: Option<crate::cluster::Peers>,
+) -> Result<Arc<tapedb_query::QueryService>, Failure> {
     let options = tapedb_query::Options {
         memory_bytes: config.limits.query_bytes_max,
         disk_bytes: config.limits.query_disk_bytes_max,
         ..Default::default()
     };
-    let service = tapedb_query::QueryService::new(db, options);
+    let service = tapedb_query::QueryService::new(db, options).map(|service| match peers {
+        Some(peers) => service.with_cluster(Arc::new(peers)),
+        None => service,
+    });
     service.map(Arc::new).map_err(|error| Failure::new(error.to_string()))
 }
 

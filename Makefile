@@ -40,7 +40,7 @@ help:
 	@echo "make test-brokers  messages through Kafka and NATS and back while processes are killed (installs them; BROKERS='nats kafka' MESSAGES=200000 KILLS=6)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"
-	@echo "make test-console  its tests: units, types, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium)"
+	@echo "make test-console  its tests: types, units, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium; console/check quick: CI's part)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic sql market' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
@@ -152,11 +152,8 @@ deny:
 console:
 	cd console && npm ci --no-fund --no-audit && npm run build
 
-# Where it may, it installs Debian's Chromium; without one, the test in a browser is skipped and prints so.
 test-console:
-	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		apt-get install --yes --no-install-recommends chromium >/dev/null 2>&1; } || true
-	cd console && npm ci --no-fund --no-audit && npm test
+	console/check
 
 # Where it puts its plots.
 PLOTS ?= bench/plots

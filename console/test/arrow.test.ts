@@ -1,4 +1,5 @@
 // @vitest-environment node
+import { readFileSync } from 'node:fs';
 import * as arrow from 'apache-arrow';
 import { describe, expect, it } from 'vitest';
 import { readArrow } from '../src/lib/arrow';
@@ -55,6 +56,15 @@ describe('results in Arrow', () => {
     expect(seen).toEqual([2, 4, 6]);
     const some = await readArrow(respond(bytes), 3, () => {});
     expect(some).toMatchObject({ count: 3, truncated: true });
+  });
+
+  it('may have dictionaries that grow and are replaced', async () => {
+    // Written by pyarrow: symbols A, B; then A, B, C; then Z, A.
+    const bytes = readFileSync(new URL('dictionaries.arrows', import.meta.url));
+    const table = await readArrow(respond(bytes), 100, () => {});
+    const rows = Array.from({ length: table.count }, (_, row) => [table.value(row, 0), table.value(row, 1)]);
+    expect(rows).toEqual([['A', 'BUY'], ['B', null], ['A', 'SELL'], ['C', 'SELL'], ['B', 'SELL'], ['Z', 'BUY'], ['A', null]]);
+    expect(table.columns.map(({ type }) => type)).toEqual(['Utf8', 'Utf8']);
   });
 
   it('that are cut off are errors or what arrived, never a hang', async () => {

@@ -47,9 +47,10 @@ export async function untroubled({ page, trouble }: Pick<Watched, 'page' | 'trou
   expect(trouble).toEqual([]);
 }
 
-/** The serious findings of axe. */
-export async function findings(page: Page, name: string): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+/** The serious findings of axe, by all of its rules or some. */
+export async function findings(page: Page, name: string, rules?: string[]): Promise<string[]> {
+  const axe = new AxeBuilder({ page });
+  const { violations } = await (rules ? axe.withRules(rules) : axe).analyze();
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
   return serious.map(({ id, nodes }) => `${name}: ${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`).slice(0, 3).join(' | ')}`);
 }

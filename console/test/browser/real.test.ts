@@ -1,65 +1,15 @@
 // The page of a real server in a real Chromium: `tapedb demo --serve`, and `tapedb server` with users and hostile names.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { CORPUS } from '../corpus';
-import { executablePath, findings, launch, ROOT, run, SHOTS, untroubled, watched, type Watched } from './browser';
+import { findings, launch, run, SHOTS, untroubled, watched, type Watched } from './browser';
+import { begin, ended, folder, processes, tapedb } from './server';
 
-/** The command: TAPEDB, or the newest that was built here with a console. */
-function command(): string | null {
-  const target = process.env.CARGO_TARGET_DIR ?? join(ROOT, '../target');
-  const built = ['release', 'demo', 'debug'].map((profile) => join(target, profile, 'tapedb')).filter(existsSync);
-  built.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
-  const found = process.env.TAPEDB ?? built[0];
-  if (!found) return null;
-  // Without the feature `web` it says so.
-  try {
-    execFileSync(found, ['demo', '--serve', '--http', '192.0.2.1:1'], { stdio: 'pipe' });
-  } catch (error) {
-    const text = String((error as { stderr?: Buffer }).stderr ?? '');
-    return text.includes('cannot listen on') ? found : null;
-  }
-  return found;
-}
-
-const tapedb = executablePath ? command() : null;
-if (executablePath && !tapedb) console.warn('SKIPPED: the console of a real server; build one with it (cargo build -p tapedb-cli), or name it: TAPEDB=PATH');
-
-const folder = mkdtempSync(join(tmpdir(), 'tapedb-console-'));
-const processes: ChildProcess[] = [];
 const closing: { close(): Promise<unknown> }[] = [];
 let browser: Browser;
-
-interface Ready {
-  http: string;
-  tcp: string;
-  process: ChildProcess;
-}
-
-/** Starts the command, and waits for the line with its addresses. */
-function begin(args: string[]): Promise<Ready> {
-  const process = spawn(tapedb!, ['--json', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
-  processes.push(process);
-  let log = '';
-  process.stderr!.on('data', (data: Buffer) => (log += data));
-  return new Promise((resolve, reject) => {
-    let text = '';
-    process.stdout!.on('data', (data: Buffer) => {
-      text += data;
-      if (text.includes('\n')) resolve({ ...(JSON.parse(text.slice(0, text.indexOf('\n'))) as Ready), process });
-    });
-    process.on('exit', (code) => reject(new Error(`it ended with ${code}: ${log}`)));
-  });
-}
-const ended = (process: ChildProcess, signal: NodeJS.Signals): Promise<number | null> =>
-  new Promise((resolve) => {
-    if (process.exitCode !== null || process.signalCode !== null) return resolve(process.exitCode);
-    process.on('exit', (code) => resolve(code));
-    process.kill(signal);
-  });
 
 async function look(options: Parameters<Browser['newContext']>[0] = {}): Promise<Watched> {
   const opened = await watched(browser, options);

@@ -37,13 +37,29 @@ pub(crate) fn value(oid: u32, is_binary: bool, bytes: Option<&[u8]>) -> Result<S
             "binary parameters of type {oid} are not supported; send a text"
         ))),
         (ty, false) => text(&ty.unwrap_or(Type::Text), bytes),
-        (Some(ty), true) => binary(&ty, bytes).ok_or_else(|| {
-            Failure::new(
+        (Some(ty), true) => binary(&ty, bytes).ok_or_else(|| match ty {
+            Type::Timestamp | Type::Timestamptz if bytes.len() == 8 => far_time(),
+            _ => Failure::new(
                 "22P03",
                 format!("a binary parameter of type {oid} with {} bytes is none", bytes.len()),
-            )
+            ),
         }),
     }
+}
+
+/// A time that PostgreSQL has, and nanoseconds do not: people write the end of time so.
+fn far_time() -> Failure {
+    let what = "a time is before 1677-09-22 or after 2262-04-11, the range of nanoseconds of 64 bits; leave the bound out, or take one \
+                of the range";
+    Failure::new("22008", what)
+}
+
+/// Whether a text is a time outside of that range, by its year.
+fn is_far(text: &str) -> bool {
+    let digits =
+        text.trim_start_matches('-').split(|byte: char| !byte.is_ascii_digit()).next().unwrap_or_default();
+    let is_infinite = text.trim_start_matches('-').eq_ignore_ascii_case("infinity");
+    is_infinite || digits.len() >= 4 && digits.parse::<u64>().is_ok_and(|year| !(1678..=2261).contains(&year))
 }
 
 fn null(ty: &Type) -> Option<ScalarValue> {
@@ -99,7 +115,13 @@ pub(crate) fn text(ty: &Type, bytes: &[u8]) -> Result<ScalarValue, Failure> {
                 _ => ScalarValue::Float64(Some(value)),
             })
         }
-        other => ScalarValue::try_from_string(text.trim().into(), &data_type(other)).map_err(|_| wrong()),
+        other => {
+            let parsed = ScalarValue::try_from_string(text.trim().into(), &data_type(other));
+            parsed.map_err(|_| match other {
+                Type::Timestamp | Type::Timestamptz if is_far(text.trim()) => far_time(),
+                _ => wrong(),
+            })
+        }
     }
 }
 
@@ -179,6 +201,21 @@ mod tests {
         assert_eq!(value(16, false, Some(b"t")), Ok(ScalarValue::Boolean(Some(true))));
         assert_eq!(value(20, false, None), Ok(ScalarValue::Int64(None)));
         assert_eq!(value(17, false, Some(b"\\x0aff")), Ok(ScalarValue::Binary(Some(vec![10, 255]))));
+    }
+
+    #[test]
+    fn times_that_nanoseconds_do_not_have_are_named() {
+        let far = 252_455_616_000_000_000i64.to_be_bytes();
+        for (is_binary, bytes) in [
+            (true, &far[..]),
+            (true, &i64::MAX.to_be_bytes()),
+            (false, b"9999-12-31 00:00:00+00"),
+            (false, b"-infinity"),
+        ] {
+            let failure = value(1184, is_binary, Some(bytes)).unwrap_err();
+            assert!(failure.state == "22008" && failure.text.contains("2262"), "{failure:?}");
+        }
+        assert!(value(1184, false, Some(b"2024-13-01")).is_err_and(|failure| failure.state == "22P02"));
     }
 
     #[test]

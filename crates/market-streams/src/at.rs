@@ -3,6 +3,7 @@
 use crate::checkpoints;
 use crate::error::BookError;
 use crate::gap_list;
+use crate::recent::{Passed, RecentBooks};
 use crate::replay::BookReplay;
 use tapedb_engine::{Database, Stream};
 use tapedb_market::SymbolBooks;
@@ -57,6 +58,19 @@ pub trait StreamBooks {
     /// [`BookError::NoBooks`], the engine's.
     fn book_at(&self, db: &Database, symbol: &str, time: Timestamp) -> Result<BookAt, BookError>;
 
+    /// [`StreamBooks::book_at`] for a program that asks again and again: replays begin with books that it has read lately, where these are
+    /// nearer.
+    ///
+    /// # Errors
+    /// As [`StreamBooks::book_at`].
+    fn recent_book_at(
+        &self,
+        db: &Database,
+        recent: &RecentBooks,
+        symbol: &str,
+        time: Timestamp,
+    ) -> Result<BookAt, BookError>;
+
     /// The books that a request wants; `None`: `is_wanted`, which is called again and again, has returned `false`.
     ///
     /// # Errors
@@ -74,13 +88,24 @@ impl StreamBooks for Stream {
         book_of(self, db, &BookRequest { symbol, time, ends: None })
     }
 
+    fn recent_book_at(
+        &self,
+        db: &Database,
+        recent: &RecentBooks,
+        symbol: &str,
+        time: Timestamp,
+    ) -> Result<BookAt, BookError> {
+        let request = BookRequest { symbol, time, ends: None };
+        Ok(replayed(self, db, (&request, Some(recent)), &mut || true)?.0)
+    }
+
     fn book_while(
         &self,
         db: &Database,
         request: &BookRequest<'_>,
         is_wanted: &mut dyn FnMut() -> bool,
     ) -> Result<Option<BookAt>, BookError> {
-        let (found, is_whole) = replayed(self, db, request, is_wanted)?;
+        let (found, is_whole) = replayed(self, db, (request, None), is_wanted)?;
         Ok(is_whole.then_some(found))
     }
 }
@@ -91,24 +116,32 @@ pub(crate) fn book_of(
     db: &Database,
     request: &BookRequest<'_>,
 ) -> Result<BookAt, BookError> {
-    Ok(replayed(stream, db, request, &mut || true)?.0)
+    Ok(replayed(stream, db, (request, None), &mut || true)?.0)
 }
 
 /// The books that a request wants, and whether they were wanted until the end.
 fn replayed(
     stream: &Stream,
     db: &Database,
-    request: &BookRequest<'_>,
+    (request, recent): (&BookRequest<'_>, Option<&RecentBooks>),
     is_wanted: &mut dyn FnMut() -> bool,
 ) -> Result<(BookAt, bool), BookError> {
     let BookRequest { symbol, time, ends } = *request;
     let mut replay = BookReplay::new(stream)?;
     let known = stream.symbols().iter().position(|known| known == symbol).map(|id| id as u32);
     let id = known.unwrap_or(0);
-    let (found, passed_over) = match checkpoints::open(db, stream.name())? {
+    // Before anything is read: what comes later is in no place.
+    let sequences = recent.map(|_| stream.next_sequences()).transpose()?;
+    let (mut found, passed_over) = match checkpoints::open(db, stream.name())? {
         Some(checkpoints) => checkpoints::find(&checkpoints, stream, (symbol, known), time, ends)?,
         None => (None, 0),
     };
+    if let Some(nearer) = recent.and_then(|recent| recent.find(stream, (symbol, known?), time))
+        && found.as_ref().is_none_or(|found| found.time < nearer.time)
+    {
+        found = Some(nearer);
+    }
+    let mut passed = Passed::new(found.as_ref().map_or(Timestamp(i64::MIN), |found| found.time));
     let mut cursor = checkpoints::through(stream.cursor(), time);
     if let Some(ends) = ends {
         cursor = cursor.to_sequences(ends.iter().copied());
@@ -128,11 +161,17 @@ fn replayed(
         while let Some(gap) = gaps.next_if(|gap| gap.place < at) {
             replay.gap(id, gap.place.0, &gap.gap);
         }
+        if recent.is_some() {
+            passed.message(message.time(), || replay.books().symbol(id).cloned());
+        }
         replay.apply(&message)?;
         messages += 1;
         is_whole = messages % ASKED_EVERY != 0 || is_wanted();
     }
     gaps.for_each(|gap| replay.gap(id, gap.place.0, &gap.gap));
     let books = replay.books().symbol(id).cloned().unwrap_or_default();
+    if let (Some(recent), Some(id), Some(sequences), true) = (recent, known, sequences, is_whole) {
+        passed.keep(recent, (stream, symbol, id), (time, &books), &sequences);
+    }
     Ok((BookAt { time, books, start, passed_over, messages }, is_whole))
 }

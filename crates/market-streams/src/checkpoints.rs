@@ -104,12 +104,54 @@ pub(crate) fn find(
 /// Whether the source has exactly the messages before the checkpoint's time that it was made of. What cannot be counted does not fit.
 /// Of history that lies before the checkpoint, little is read, however long it is: its numbers are those that the stream states.
 pub(crate) fn fits(source: &Stream, checkpoint: &BookCheckpoint, time: Timestamp) -> bool {
-    let before = || source.cursor().to(time);
-    let is_whole = |found: Result<u64, Error>| found.is_ok_and(|found| found == checkpoint.source_messages);
-    let Ok(next) = source.next_sequences() else { return false };
-    checkpoint.source_created == source.created()
-        && next.len() == checkpoint.source_sequences.len()
-        && is_whole(before().stated_count())
-        && (next == checkpoint.source_sequences
-            || is_whole(before().to_sequences(checkpoint.source_sequences.iter().copied()).stated_count()))
+    let of = Source {
+        created: checkpoint.source_created,
+        symbol: checkpoint.source_symbol,
+        messages: checkpoint.source_messages,
+        sequences: checkpoint.source_sequences.clone(),
+    };
+    of.fits(source, time)
+}
+
+/// What a checkpoint was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    created: Timestamp,
+    /// The symbol's number.
+    symbol: Option<u32>,
+    /// Messages before its time.
+    messages: u64,
+    /// Sequence numbers that the next messages got.
+    sequences: Vec<u64>,
+}
+
+impl Source {
+    /// What a stream had when its next messages were to get these sequence numbers; `None`: it cannot be counted.
+    pub fn of(stream: &Stream, symbol: u32, time: Timestamp, sequences: &[u64]) -> Option<Self> {
+        let before = stream.cursor().to(time).to_sequences(sequences.iter().copied());
+        let messages = before.stated_count().ok()?;
+        Some(Self { created: stream.created(), symbol: Some(symbol), messages, sequences: sequences.into() })
+    }
+
+    /// Whether it is of this stream and symbol.
+    pub fn is_of(&self, stream: &Stream, symbol: u32) -> bool {
+        self.created == stream.created() && self.symbol == Some(symbol)
+    }
+
+    /// Whether both are of one stream and symbol.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.created, self.symbol) == (other.created, other.symbol)
+    }
+
+    /// Whether the stream has exactly the messages before this time that the checkpoint was made of.
+    pub fn fits(&self, source: &Stream, time: Timestamp) -> bool {
+        let before = || source.cursor().to(time);
+        let is_whole = |found: Result<u64, Error>| found.is_ok_and(|found| found == self.messages);
+        let Ok(next) = source.next_sequences() else { return false };
+        self.created == source.created()
+            && next.len() == self.sequences.len()
+            && is_whole(before().stated_count())
+            && (next == self.sequences
+                || is_whole(before().to_sequences(self.sequences.iter().copied()).stated_count()))
+    }
 }

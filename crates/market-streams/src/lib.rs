@@ -15,6 +15,7 @@ mod gap_scan;
 mod gap_summary;
 mod live;
 mod prices;
+mod recent;
 mod replay;
 mod writer;
 
@@ -27,5 +28,6 @@ pub use gap_scan::GapScan;
 pub use gap_summary::{FoundGap, GapSummary, Verdict, cause_name};
 pub use live::LiveBook;
 pub use prices::BarInput;
+pub use recent::RecentBooks;
 pub use replay::BookReplay;
 pub use writer::{CheckpointWriter, Every, Pass};

@@ -92,6 +92,7 @@ impl Web {
             workers: Default::default(),
             uploads: Default::default(),
             backups: Default::default(),
+            books: Default::default(),
             plants: Default::default(),
             sockets: Default::default(),
             closing: watched,

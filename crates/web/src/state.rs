@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use tapedb_access::Authenticator;
+use tapedb_market_streams::RecentBooks;
 use tapedb_server::ServerHandle;
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub(crate) struct WebState {
     pub workers: Workers,
     pub uploads: Arc<Uploads>,
     pub backups: Arc<Backups>,
+    /// Books that were read lately.
+    pub books: RecentBooks,
     /// The tickerplants of the process, once they are there.
     pub plants: OnceLock<Arc<dyn PlantList>>,
     /// Open WebSockets.

@@ -5,7 +5,9 @@ use crate::hostile::{Any, Hostile, text};
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::{Entry, Gap, MarketByPrice, Order, Package, PackageKind, SymbolBooks, Trade};
-use tapedb_market_streams::{BookReplay, BookStart, CheckpointWriter, Every, LiveBook, Pass, StreamBooks};
+use tapedb_market_streams::{
+    BookReplay, BookStart, CheckpointWriter, Every, LiveBook, Pass, RecentBooks, StreamBooks,
+};
 use tapedb_schema::{Ascii, Timestamp};
 
 /// `T` has trades only, `channel` gaps only.
@@ -15,6 +17,8 @@ struct Attack {
     _directory: tempfile::TempDir,
     db: Database,
     stream: Stream,
+    /// Books that were read lately, whatever has become of their messages since.
+    recent: RecentBooks,
     hostile: Hostile,
     lasts: [u64; 3],
     time: i64,
@@ -29,7 +33,8 @@ impl Attack {
         let options = StreamOptions { spaces, ..StreamOptions::default() };
         let stream = db.create_stream("s", schema.with::<Gap>().finish(), options).unwrap();
         let hostile = Hostile(seed);
-        Self { _directory: directory, db, stream, hostile, lasts: [0; 3], time: 1_000, spaces }
+        let recent = RecentBooks::default();
+        Self { _directory: directory, db, stream, recent, hostile, lasts: [0; 3], time: 1_000, spaces }
     }
 
     fn append(&mut self, messages: u64) {
@@ -110,6 +115,10 @@ impl Attack {
                     let found = self.stream.book_at(&self.db, name, Timestamp(at)).unwrap();
                     from_checkpoints += u32::from(matches!(found.start, BookStart::Checkpoint(_)));
                     assert_eq!(&text(&found.books), expected, "{name} at {at}, from {:?}", found.start);
+                    let recent =
+                        self.stream.recent_book_at(&self.db, &self.recent, name, Timestamp(at)).unwrap();
+                    let start = recent.start;
+                    assert_eq!(&text(&recent.books), expected, "{name} at {at}, lately from {start:?}");
                 }
             }
         }

@@ -12,7 +12,7 @@ use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::feed::{Feed, FeedConfig};
 use tapedb_market::{Applier, BookState, Gap, Order, Package, Side};
 use tapedb_market_streams::{
-    BookError, BookStart, CheckpointWriter, Every, Pass, StreamBooks, checkpoints_of,
+    BookError, BookStart, CheckpointWriter, Every, Pass, RecentBooks, StreamBooks, checkpoints_of,
 };
 use tapedb_schema::Timestamp;
 use tempfile::TempDir;
@@ -98,6 +98,34 @@ fn books_at_any_time_are_those_of_a_replay_with_and_without_checkpoints() {
     // Another writer finds them there.
     assert_eq!(setup.write(Every::Messages(1_000)).written(), 0);
     assert!(setup.write(Every::Time(Duration::from_millis(1))).written() < 4 * 700);
+}
+
+#[test]
+fn a_replay_begins_with_books_that_were_read_lately() {
+    let mut setup = setup();
+    let (recent, symbol) = (RecentBooks::default(), setup.messages[0].1.clone());
+    let read = |setup: &Setup, at: Timestamp| {
+        let found = setup.stream.recent_book_at(&setup.db, &recent, &symbol, at).unwrap();
+        assert_eq!(levels(&found.books), setup.expected(&symbol, at), "{at}");
+        found.messages
+    };
+    assert!(read(&setup, setup.time(29_000)) > 6_000, "at first all messages are replayed");
+    for message in [29_000, 29_500, 5_000, 17_000, 28_999, 1, 23_456] {
+        let messages = read(&setup, setup.time(message));
+        assert!(messages < 2_100, "{message}: {messages}");
+    }
+    // What is late makes places behind it useless, and no others.
+    let (before, symbol, mut package) = setup.messages[15_500].clone();
+    let late = Timestamp(before.nanos() + 1);
+    package.kind = tapedb_market::PackageKind::Snapshot;
+    package.entries.truncate(1);
+    let mut loader = setup.stream.loader().unwrap();
+    loader.append(&symbol, late, &package).unwrap();
+    loader.close().unwrap();
+    setup.messages.push((late, symbol, package));
+    assert!(read(&setup, setup.time(14_000)) < 2_100);
+    assert!(read(&setup, setup.time(29_000)) > 2_500);
+    assert!(read(&setup, setup.time(29_000)) < 2_100);
 }
 
 #[test]

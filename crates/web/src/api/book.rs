@@ -41,7 +41,8 @@ pub(crate) async fn read(
                 range.map_or(Timestamp(0), |(_, last)| last)
             }
         };
-        let found = stream.book_at(shared.server.database(), &wanted.symbol, at);
+        let db = shared.server.database();
+        let found = stream.recent_book_at(db, &shared.books, &wanted.symbol, at);
         let found = found.map_err(|error| Failure::of_book(&caller.user, error))?;
         Ok(books(&found.books, found.time, wanted.depth.unwrap_or(20).min(DEPTH_MAX)))
     });

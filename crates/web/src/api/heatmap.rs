@@ -70,7 +70,8 @@ fn draw(state: &Shared, caller: &Caller, stream: &Stream, wanted: &Wanted) -> Re
     let rows = wanted.rows.unwrap_or(80).clamp(1, ROWS_MAX);
     let mut replay = BookReplay::new(stream).map_err(of_book)?;
     let before = Timestamp(from.nanos().saturating_sub(1));
-    let found = stream.book_at(state.server.database(), &wanted.symbol, before).map_err(of_book)?;
+    let db = state.server.database();
+    let found = stream.recent_book_at(db, &state.books, &wanted.symbol, before).map_err(of_book)?;
     let id = stream.symbols().iter().position(|known| *known == wanted.symbol).unwrap_or(0) as u32;
     replay.restore(id, found.books);
     let types = Trades::types(stream);

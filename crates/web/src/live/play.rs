@@ -70,7 +70,8 @@ impl PlayChannel {
         }
         let of_book = |error| Failure::of_book(&caller.user, error);
         let mut replay = BookReplay::new(&stream).map_err(of_book)?;
-        let found = stream.book_at(state.server.database(), &play.symbol, at).map_err(of_book)?;
+        let db = state.server.database();
+        let found = stream.recent_book_at(db, &state.books, &play.symbol, at).map_err(of_book)?;
         let id = stream.symbols().iter().position(|known| *known == play.symbol).unwrap_or(0) as u32;
         replay.restore(id, found.books);
         let cursor = stream.cursor().from(Timestamp(at.nanos().saturating_add(1))).symbols([play.symbol]);

@@ -64,6 +64,12 @@ pub(crate) struct Arriving<'a> {
 }
 
 impl Arriving<'_> {
+    /// Gives the space of what has arrived back, before the rest has.
+    pub fn empty(&self) {
+        // It is removed at the end.
+        let _ = fs::File::create(&self.path);
+    }
+
     /// All of it is here.
     pub fn complete(mut self, bytes: u64) {
         self.is_complete = true;
@@ -92,6 +98,8 @@ pub(crate) enum Busy {
     Unknown,
     /// It arrives still.
     Arriving,
+    /// The disk has no space for the file.
+    NoSpace,
     /// The directory cannot be made, or no thread started.
     System(String),
 }
@@ -103,7 +111,8 @@ impl Uploads {
 
     /// A place for a file of a user, for a stream.
     pub fn begin(&self, user: &str, name: &str, stream: &str) -> Result<Arriving<'_>, Busy> {
-        let system = |error: io::Error| Busy::System(error.to_string());
+        let system =
+            |error: io::Error| if is_full(&error) { Busy::NoSpace } else { Busy::System(error.to_string()) };
         let mut inner = self.lock();
         inner.forget_old();
         if inner.files.len() >= UPLOADS_MAX {
@@ -293,6 +302,11 @@ impl Upload {
             "failure": failure.map(|failure| failure.replace(place, "")),
         })
     }
+}
+
+/// Whether the disk has no space, or the server's user may not have more of it.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The last part of a path, as a name of a file: formats are found out by it.

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::options::{ImportOptions, Importer};
 use crate::params::{Body, Id, Params};
 use crate::state::Shared;
-use crate::uploads::{Busy, UPLOADS_MAX};
+use crate::uploads::{Busy, UPLOADS_MAX, is_full};
 use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
@@ -67,10 +67,9 @@ pub(crate) async fn upload(
         return Err(too_large());
     }
     let arriving = state.uploads.begin(&caller.user.name, &sent.name, &sent.stream).map_err(busy)?;
-    let disk = |error: std::io::Error| Failure::internal(format!("cannot store the file: {error}"));
-    let mut file = BufWriter::new(File::create(&arriving.path).map_err(disk)?);
     let (mut pieces, mut bytes) = (body.into_data_stream(), 0u64);
     let silent = || Failure::form(StatusCode::REQUEST_TIMEOUT, "the file did not arrive in time");
+    let mut writing = File::create(&arriving.path).map(BufWriter::new);
     while let Some(piece) =
         timeout(state.options.limits.write_time, pieces.next()).await.map_err(|_| silent())?
     {
@@ -79,11 +78,17 @@ pub(crate) async fn upload(
         if bytes > limit {
             return Err(too_large());
         }
-        let written = spawn_blocking(move || file.write_all(&piece).map(|()| file));
-        file = written.await.map_err(|_| Failure::internal("the server has failed"))?.map_err(disk)?;
+        // What cannot be stored is read all the same: a client that is still sending does not see the answer.
+        if let Ok(mut file) = writing {
+            let written = spawn_blocking(move || file.write_all(&piece).map(|()| file));
+            writing = written.await.map_err(|_| Failure::internal("the server has failed"))?;
+            if writing.is_err() {
+                arriving.empty();
+            }
+        }
     }
-    let flushed = spawn_blocking(move || file.flush());
-    flushed.await.map_err(|_| Failure::internal("the server has failed"))?.map_err(disk)?;
+    let stored = spawn_blocking(move || writing?.flush());
+    stored.await.map_err(|_| Failure::internal("the server has failed"))?.map_err(disk)?;
     let id = arriving.id;
     arriving.complete(bytes);
     caller.audit("upload", &sent.stream, &format!("{:?}, {bytes} bytes", sent.name));
@@ -148,8 +153,19 @@ async fn check(state: &Shared, caller: &Caller, stream: &str) -> Result<(), Fail
     checked.await
 }
 
+/// Why a file cannot be stored.
+fn disk(error: std::io::Error) -> Failure {
+    match is_full(&error) {
+        true => busy(Busy::NoSpace),
+        false => busy(Busy::System(error.to_string())),
+    }
+}
+
 fn busy(busy: Busy) -> Failure {
     match busy {
+        Busy::NoSpace => Failure::full(
+            "the server's disk has no space for the file, of which nothing is stored; free some, or use `tapedb import`",
+        ),
         Busy::Full => {
             Failure::too_many(format!("the server stores {UPLOADS_MAX} uploaded files at most; remove one"))
         }

@@ -80,6 +80,13 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
+/// Digits of numbers that a double holds exactly.
+const EXACT_DIGITS: usize = 15;
+
+/// A double holds these exactly too: the quotient of two such numbers is the nearest double to the decimal.
+const POWERS_OF_TEN: [f64; EXACT_DIGITS + 1] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
 /// What is wrong, and at which byte.
 type Fault = (usize, Refusal);
 
@@ -106,6 +113,7 @@ impl Parser {
     /// The first line that is not right, or that `rows` does not take.
     pub fn parse(&mut self, bytes: &[u8], rows: &mut impl Rows) -> Result<(), Error> {
         let mut begin = 0;
+        let mut before = Before::default();
         while begin < bytes.len() {
             let end = begin.saturating_add(self.limits.line_bytes_max).min(bytes.len());
             // A line sees no more than it may have.
@@ -118,7 +126,7 @@ impl Parser {
                 number,
                 has_break: false,
             };
-            let parsed = line.parse(rows);
+            let parsed = line.parse(&mut before, rows);
             self.lines += 1;
             self.has_break = line.has_break;
             if let Err((at, what)) = parsed {
@@ -143,6 +151,29 @@ impl Parser {
     }
 }
 
+/// Names of the line before: the next one mostly has the same in the same order, and they are found with one comparison. Those with escapes
+/// are empty here.
+#[derive(Default)]
+struct Before<'a> {
+    table: &'a [u8],
+    /// Of tags and fields, and whether it is a tag's: that of a field may have a comma.
+    names: Vec<(bool, &'a [u8])>,
+}
+
+impl<'a> Before<'a> {
+    fn name(&self, at: usize, is_tag: bool) -> &'a [u8] {
+        self.names.get(at).filter(|(of_tag, _)| *of_tag == is_tag).map_or(&[], |(_, name)| name)
+    }
+
+    #[cold]
+    fn set(&mut self, at: usize, is_tag: bool, name: Text<'a>) {
+        self.names.truncate(at);
+        if self.names.len() == at {
+            self.names.push((is_tag, if name.has_escapes() { &[] } else { name.raw() }));
+        }
+    }
+}
+
 /// The line at `at`.
 struct Line<'a> {
     bytes: &'a [u8],
@@ -155,7 +186,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn parse(&mut self, rows: &mut impl Rows) -> Result<(), Fault> {
+    fn parse(&mut self, before: &mut Before<'a>, rows: &mut impl Rows) -> Result<(), Fault> {
         while matches!(self.peek(), Some(b' ' | b'\r')) {
             self.at += 1;
         }
@@ -175,12 +206,19 @@ impl<'a> Line<'a> {
             Some(_) => {}
         }
         let begin = self.at;
-        let table = self.name(COMMA | SPACE | BREAK, "measurement")?;
+        let table = match self.expected(before.table, COMMA | SPACE) {
+            Some(table) => table,
+            None => {
+                let table = self.name(COMMA | SPACE | BREAK, "measurement")?;
+                before.table = if table.has_escapes() { &[] } else { table.raw() };
+                table
+            }
+        };
         self.refused(begin, rows.table(table, self.number))?;
         let mut columns = 0;
         while self.peek() == Some(b',') {
             self.at += 1;
-            self.tag(rows)?;
+            self.tag((&mut *before, columns), rows)?;
             self.count(&mut columns)?;
         }
         let has_tags = columns > 0;
@@ -198,7 +236,14 @@ impl<'a> Line<'a> {
                 }
                 break;
             }
-            let name = self.name(EQUALS | SPACE | BREAK, "field")?;
+            let name = match self.expected(before.name(columns, false), EQUALS) {
+                Some(name) => name,
+                None => {
+                    let name = self.name(EQUALS | SPACE | BREAK, "field")?;
+                    before.set(columns, false, name);
+                    name
+                }
+            };
             if self.peek() != Some(b'=') {
                 let what = format!("the field {} has no value: \"=\" is missing", shown(name.raw()));
                 return Err((self.at, what.into()));
@@ -271,9 +316,16 @@ impl<'a> Line<'a> {
     }
 
     #[inline]
-    fn tag(&mut self, rows: &mut impl Rows) -> Result<(), Fault> {
+    fn tag(&mut self, (before, at): (&mut Before<'a>, usize), rows: &mut impl Rows) -> Result<(), Fault> {
         let begin = self.at;
-        let name = self.name(EQUALS | COMMA | SPACE | BREAK, "tag")?;
+        let name = match self.expected(before.name(at, true), EQUALS) {
+            Some(name) => name,
+            None => {
+                let name = self.name(EQUALS | COMMA | SPACE | BREAK, "tag")?;
+                before.set(at, true, name);
+                name
+            }
+        };
         if self.peek() != Some(b'=') {
             let what = format!("the tag {} has no value: \"=\" is missing", shown(name.raw()));
             return Err((self.at, what.into()));
@@ -281,6 +333,18 @@ impl<'a> Line<'a> {
         self.at += 1;
         let value = self.unquoted(COMMA | SPACE | BREAK);
         self.refused(begin, rows.tag(name, value))
+    }
+
+    /// A name of the line before, if it stands here with one of the bytes of `stops` behind it.
+    #[inline]
+    fn expected(&mut self, name: &'a [u8], stops: u8) -> Option<Text<'a>> {
+        let rest = self.bytes.get(self.at..)?;
+        let is_whole = rest.get(name.len()).is_some_and(|byte| CLASSES[usize::from(*byte)] & stops != 0);
+        if name.is_empty() || !is_whole || !rest.starts_with(name) {
+            return None;
+        }
+        self.at += name.len();
+        Some(Text::plain(name))
     }
 
     /// A name up to one of the bytes of `stops`.
@@ -350,10 +414,51 @@ impl<'a> Line<'a> {
             Some(b'"') => self.quoted(),
             Some(b'=') => self.binary(),
             _ => {
+                if let Some(value) = self.short_number() {
+                    return Ok(value);
+                }
                 let (begin, token) = self.token(COMMA | SPACE | BREAK);
                 plain(token).map_err(|what| (begin, what))
             }
         }
+    }
+
+    /// A number with so few digits that nothing is rounded on the way to the nearest double, or an integer that fits. `None`: it is none, or
+    /// written in another way.
+    #[inline]
+    fn short_number(&mut self) -> Option<Value<'a>> {
+        let rest = self.bytes.get(self.at..)?;
+        let is_negative = rest.first() == Some(&b'-');
+        let mut at = usize::from(is_negative);
+        let (mut number, mut point) = (0u64, None);
+        let begin = at;
+        loop {
+            let byte = *rest.get(at)?;
+            match byte {
+                b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
+                b'.' if point.is_none() => point = Some(at),
+                _ => break,
+            }
+            at += 1;
+        }
+        let digits = at - begin - usize::from(point.is_some());
+        let ends = |at: usize| {
+            rest.get(at).is_some_and(|byte| CLASSES[usize::from(*byte)] & (COMMA | SPACE | BREAK) != 0)
+        };
+        if (1..=EXACT_DIGITS).contains(&digits) && ends(at) {
+            let scale = point.map_or(0, |point| at - point - 1);
+            let value = number as f64 / POWERS_OF_TEN[scale];
+            let value = if is_negative { -value } else { value };
+            self.at += at;
+            return Some(Value::F64(Number { value, text: &rest[..at] }));
+        }
+        // Eighteen digits always fit.
+        if (1..=18).contains(&digits) && point.is_none() && rest[at] == b'i' && ends(at + 1) {
+            self.at += at + 1;
+            let number = number as i64;
+            return Some(Value::I64(if is_negative { -number } else { number }));
+        }
+        None
     }
 
     fn quoted(&mut self) -> Result<Value<'a>, Fault> {
@@ -522,6 +627,9 @@ fn plain(token: &[u8]) -> Result<Value<'_>, Refusal> {
 fn float(token: &[u8]) -> Result<Value<'_>, Refusal> {
     let parsed = str::from_utf8(token).ok().and_then(|text| text.parse::<f64>().ok());
     match parsed {
+        Some(value) if value.is_infinite() && token.iter().any(u8::is_ascii_digit) => {
+            Err(format!("{} is too large for a double", shown(token)).into())
+        }
         Some(value) => Ok(Value::F64(Number { value, text: token })),
         None => Err(format!("{} is not a number", shown(token)).into()),
     }
@@ -533,19 +641,22 @@ fn integer(text: &[u8]) -> Option<i64> {
         Some((b'-', digits)) => (true, digits),
         _ => (false, text),
     };
-    // Eighteen digits always fit.
-    if digits.len() > 18 || digits.is_empty() {
+    // Nineteen digits always fit 64 bits without a sign.
+    if digits.len() > 19 || digits.is_empty() {
         return str::from_utf8(text).ok().filter(|text| !text.starts_with('+'))?.parse().ok();
     }
-    let mut number = 0i64;
+    let mut number = 0u64;
     for digit in digits {
         let value = digit.wrapping_sub(b'0');
         if value > 9 {
             return None;
         }
-        number = number * 10 + i64::from(value);
+        number = number * 10 + u64::from(value);
     }
-    Some(if is_negative { -number } else { number })
+    match is_negative {
+        true => 0i64.checked_sub_unsigned(number),
+        false => i64::try_from(number).ok(),
+    }
 }
 
 fn unsigned(text: &[u8]) -> Option<u64> {
@@ -622,6 +733,94 @@ mod tests {
     }
 
     #[test]
+    fn short_numbers_are_the_nearest_doubles() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut texts: Vec<String> =
+            ["0", "-0", "-0.0", "5.", "-.5", ".5", "00.10", "999999999999999", "0.000000000000001"]
+                .map(Into::into)
+                .into();
+        for _ in 0..20_000 {
+            let digits: String = (0..1 + random(19)).map(|_| char::from(b'0' + random(10) as u8)).collect();
+            let point = random(digits.len() as u64 + 4) as usize;
+            let sign = if random(3) == 0 { "-" } else { "" };
+            texts.push(match digits.split_at_checked(point) {
+                Some((whole, part)) => format!("{sign}{whole}.{part}"),
+                None => format!("{sign}{digits}"),
+            });
+        }
+        struct Bits(Vec<u64>);
+        impl Rows for Bits {
+            fn table(&mut self, _: Text<'_>, _: u64) -> Result<(), Refusal> {
+                Ok(())
+            }
+            fn tag(&mut self, _: Text<'_>, _: Text<'_>) -> Result<(), Refusal> {
+                Ok(())
+            }
+            fn field(&mut self, _: Text<'_>, value: Value<'_>) -> Result<(), Refusal> {
+                let Value::F64(number) = value else { return Err(value.kind().into()) };
+                let text = str::from_utf8(number.text).map_err(|_| "it is no text")?;
+                assert_eq!(
+                    text.parse::<f64>().ok().map(f64::to_bits),
+                    Some(number.value.to_bits()),
+                    "{text}"
+                );
+                self.0.push(number.value.to_bits());
+                Ok(())
+            }
+            fn end(&mut self, _: Option<i64>) -> Result<(), Refusal> {
+                Ok(())
+            }
+        }
+        let lines: String = texts.iter().map(|text| format!("t a={text},b={text} 1\n")).collect();
+        let mut bits = Bits(Vec::new());
+        Parser::new(Precision::Nanoseconds, Limits::default()).parse(lines.as_bytes(), &mut bits).unwrap();
+        assert_eq!(bits.0.len(), 2 * texts.len());
+        for (integer, is_there) in [
+            ("9223372036854775807", true),
+            ("-9223372036854775808", true),
+            ("9223372036854775808", false),
+            ("-9223372036854775809", false),
+            ("999999999999999999", true),
+        ] {
+            let shown = rows_of(format!("t a={integer}i {}\n", integer.trim_start_matches('-')).as_bytes());
+            assert_eq!(
+                shown.is_ok_and(|shown| shown.contains(&format!("a={integer}i"))),
+                is_there && integer != "-9223372036854775808",
+                "{integer}"
+            );
+            assert_eq!(rows_of(format!("t a=1 {integer}").as_bytes()).is_ok(), is_there, "{integer}");
+        }
+    }
+
+    #[test]
+    fn names_of_the_line_before_are_taken_for_no_others() {
+        for (lines, expected) in [
+            ("t,a=1 b=2\nt,ab=1 b=2\n", "t|a:1|b=2.0|now\nt|ab:1|b=2.0|now\n"),
+            ("t,a=1 b=2\ntt,a=1 b=2\n", "t|a:1|b=2.0|now\ntt|a:1|b=2.0|now\n"),
+            ("tt,a=1 b=2\nt,a=1 bb=2\n", "tt|a:1|b=2.0|now\nt|a:1|bb=2.0|now\n"),
+            ("t a,b=1\nt,a,b=1\n", "t|a,b=1.0|now\n"),
+            ("t,a\\ =1 c=2\nt,a\\ =1 c=2\n", "t|a :1|c=2.0|now\nt|a :1|c=2.0|now\n"),
+            (
+                "t a=1,b=2,c=3\nt a=1,c=3,b=2\nt a=1\n",
+                "t|a=1.0|b=2.0|c=3.0|now\nt|a=1.0|c=3.0|b=2.0|now\nt|a=1.0|now\n",
+            ),
+            ("t,a=1 b=2\nt b=2\nt,a=1 b=2 7\n", "t|a:1|b=2.0|now\nt|b=2.0|now\nt|a:1|b=2.0|7\n"),
+        ] {
+            let found = rows_of(lines.as_bytes());
+            let one_by_one: Result<String, String> =
+                lines.split_inclusive('\n').map(|line| rows_of(line.as_bytes())).collect();
+            assert_eq!(found.is_ok(), one_by_one.is_ok(), "{lines:?}");
+            if let Ok(found) = found {
+                assert_eq!((found.as_str(), Ok(&found)), (expected, one_by_one.as_ref()), "{lines:?}");
+            }
+        }
+    }
+
+    #[test]
     fn lines_that_are_unusual_and_right() {
         for (line, expected) in [
             ("\n\r\n  \n# comment\n", ""),
@@ -653,6 +852,7 @@ mod tests {
             ("t,=b c=1\n", "line 1, column 3: the name of a tag is empty"),
             (",a=b c=1\n", "line 1, column 1: the name of a measurement is empty"),
             ("t c=1,\n", "line 1, column 7: the name of a field is empty"),
+            ("t c=-1e999\n", "line 1, column 5: \"-1e999\" is too large for a double"),
             (
                 "t c=0x1fi\n",
                 "line 1, column 5: \"0x1fi\" is a long256, which is not supported: send it as a string",

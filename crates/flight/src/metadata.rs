@@ -94,7 +94,7 @@ impl Question {
 async fn tables(shared: &Shared, caller: &Caller) -> Result<Vec<TableDescription>, Status> {
     let (user, _) = caller.query_user(shared)?;
     let queries = shared.options.queries.clone();
-    let found = spawn_blocking(move || queries.tables(&user)).await.map_err(internal)?;
+    let found = spawn_blocking(move || queries.tables(true, &user)).await.map_err(internal)?;
     found.map_err(|error| of_query(&error))
 }
 

@@ -124,6 +124,7 @@ impl Work {
             text,
             parameters: Vec::new(),
             decimals: "float".into(),
+            dictionaries: true,
             time_limit: limits.time,
             rows_max: limits.rows,
         };

@@ -64,7 +64,8 @@ impl Service {
     async fn describe(&self, caller: &Caller, text: String) -> Result<Description, Status> {
         let (user, _) = caller.query_user(&self.0)?;
         let queries = self.0.options.queries.clone();
-        let described = spawn_blocking(move || queries.describe(&text, &user)).await.map_err(internal)?;
+        let described =
+            spawn_blocking(move || queries.describe(&text, true, &user)).await.map_err(internal)?;
         described.map_err(|error| of_query(&error))
     }
 

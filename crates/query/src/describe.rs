@@ -1,5 +1,6 @@
 //! What a query and the tables of a user look like, for protocols that are asked before rows are.
 
+use crate::dictionaries::with_dictionaries;
 use crate::error::Error;
 use crate::live::Slice;
 use crate::options::Options;
@@ -35,15 +36,15 @@ pub struct TableDescription {
 }
 
 impl QueryService {
-    /// The columns and parameters of a query.
+    /// The columns and parameters of a query, as it runs with `dictionaries` ([`Options::dictionaries`]).
     ///
     /// # Errors
     /// When it cannot be planned.
-    pub fn describe(&self, text: &str, user: &QueryUser) -> Result<Description, Error> {
+    pub fn describe(&self, text: &str, dictionaries: bool, user: &QueryUser) -> Result<Description, Error> {
         let run = Run {
             text: text.into(),
             parameters: Parameters::default(),
-            options: self.sql().options().clone(),
+            options: Options { dictionaries, ..self.sql().options().clone() },
             may_read: Some(MayRead(user.may_read.clone())),
             runtime: None,
             cluster: self.cluster(user)?,
@@ -63,11 +64,12 @@ impl QueryService {
         Ok(Description { columns: planned.schema(), parameters })
     }
 
-    /// The tables that a user may read, by streams. Streams that cannot be opened are left out.
+    /// The tables that a user may read, by streams, with columns as rows have them with `dictionaries` ([`Options::dictionaries`]). Streams
+    /// that cannot be opened are left out.
     ///
     /// # Errors
     /// When streams cannot be listed.
-    pub fn tables(&self, user: &QueryUser) -> Result<Vec<TableDescription>, Error> {
+    pub fn tables(&self, dictionaries: bool, user: &QueryUser) -> Result<Vec<TableDescription>, Error> {
         let may_read = MayRead(user.may_read.clone());
         let options: &Options = self.sql().options();
         let db = self.sql().database();
@@ -80,11 +82,10 @@ impl QueryService {
             let Ok(open) = snapshot.stream(stream) else { continue };
             for table in open.tables() {
                 if let Ok(known) = Table::new(open.clone(), &table) {
-                    found.push(TableDescription {
-                        stream: stream.clone(),
-                        table,
-                        columns: known.schema().clone(),
-                    });
+                    let is_one = |at: &usize| dictionaries && known.is_dictionary(*at);
+                    let columns = (0..known.width()).filter(is_one).collect();
+                    let columns = with_dictionaries(known.schema(), &columns);
+                    found.push(TableDescription { stream: stream.clone(), table, columns });
                 }
             }
         }

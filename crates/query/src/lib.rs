@@ -41,6 +41,7 @@ mod compact;
 mod complexity;
 mod decimal;
 mod describe;
+mod dictionaries;
 mod distinct_from;
 mod error;
 mod extents;

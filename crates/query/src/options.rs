@@ -37,6 +37,10 @@ pub struct Options {
     pub rows_max: Option<u64>,
     /// What becomes of `decimal64`: doubles, unless another type is asked for.
     pub decimals: Decimals,
+    /// Whether symbols and enums that come straight from tables are dictionaries, as in columns that are read without SQL; otherwise they are
+    /// texts, as all that is computed. Where a server of TapeDB's own protocol runs the query, they
+    /// are texts.
+    pub dictionaries: bool,
     /// Whether queries go on with what arrives after history; `docs/SQL.md` states which ones can. They run here, also on a remote
     /// database, and limits of time and rows do not hold for them.
     pub live: bool,
@@ -55,6 +59,7 @@ impl Default for Options {
             time_limit: None,
             rows_max: None,
             decimals: Decimals::default(),
+            dictionaries: false,
             live: false,
             lateness: Duration::ZERO,
             place: Place::default(),

@@ -1,5 +1,6 @@
 //! Reads the record batches of one partition of a scan in a thread of its own, which may block.
 
+use crate::dictionaries::{Keys, SharedValues};
 use crate::error::{Error, wrapped};
 use crate::nested::Place;
 use crate::table::{Column, Table};
@@ -11,6 +12,7 @@ use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{Int32Type, SchemaRef, TimestampNanosecondType, UInt64Type};
 use datafusion::error::Result;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tapedb_arrow::{BatchReader, ReadOptions};
 use tapedb_engine::{RowChooser, SymbolRun};
@@ -27,6 +29,8 @@ pub(crate) struct Reading {
     pub projection: Vec<usize>,
     /// Those columns.
     pub schema: SchemaRef,
+    /// Those of them that are dictionaries.
+    pub dictionaries: BTreeMap<usize, Arc<SharedValues>>,
     pub order: TimeOrder,
     pub limit: Option<u64>,
     pub batch_rows: usize,
@@ -47,9 +51,9 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
         return count(reading, give);
     }
     let (mut reader, places) = open(reading, Header::Wanted, None).map_err(wrapped)?;
-    let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
+    let mut columns = texts(reading);
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
-        let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
+        let pick = |(place, texts): (&usize, &mut Texts)| texts.of(batch.column(*place));
         let picked = places.iter().zip(&mut columns).map(pick).collect::<Result<_>>()?;
         if !give(batch_of(reading, picked, batch.num_rows())?) {
             break;
@@ -61,19 +65,19 @@ pub(crate) fn read(reading: &Reading, mut give: impl FnMut(RecordBatch) -> bool)
 /// Reads the records that messages have in a field.
 fn read_records(reading: &Reading, place: &Place, mut give: impl FnMut(RecordBatch) -> bool) -> Result<()> {
     let (mut reader, places) = open(reading, Header::Wanted, None).map_err(wrapped)?;
-    let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
+    let mut columns = texts(reading);
     let mut left = usize::try_from(reading.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     while let Some(batch) = reader.next_batch().map_err(wrapped)? {
         let entries = place.entries(batch.column(batch.num_columns() - 1));
         let kinds = reading.projection.iter().map(|column| reading.table.column(*column));
         let mut picked = Vec::with_capacity(places.len());
-        for ((kind, at), views) in kinds.zip(&places).zip(&mut columns) {
+        for ((kind, at), texts) in kinds.zip(&places).zip(&mut columns) {
             let column = match kind {
                 Column::Nested(field) => entries.field(*field)?,
                 Column::Entry => Arc::new(entries.numbers.clone()),
                 _ => take(batch.column(*at), &entries.messages, None)?,
             };
-            picked.push(views.of(&column)?);
+            picked.push(texts.of(&column)?);
         }
         let rows = entries.len();
         let all = batch_of(reading, picked, rows)?;
@@ -239,6 +243,32 @@ fn open(
     let reader =
         BatchReader::open(std::slice::from_ref(&table.open.stream), cursor, &table.record, &options)?;
     Ok((reader, places))
+}
+
+/// The texts of the columns that are read.
+fn texts(reading: &Reading) -> Vec<Texts> {
+    let of = |at| match reading.dictionaries.get(&at) {
+        Some(shared) => Texts::Keys(Keys::new(shared.clone())),
+        None => Texts::Views(Views::default()),
+    };
+    (0..reading.projection.len()).map(of).collect()
+}
+
+/// The texts of a dictionary, as a column of the scan has them.
+#[derive(Debug)]
+enum Texts {
+    Views(Views),
+    Keys(Keys),
+}
+
+impl Texts {
+    fn of(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        match (self, column.as_any().downcast_ref::<DictionaryArray<Int32Type>>()) {
+            (Self::Views(views), _) => views.of(column),
+            (Self::Keys(keys), Some(dictionary)) => keys.of(dictionary),
+            (Self::Keys(_), None) => Ok(column.clone()),
+        }
+    }
 }
 
 /// Texts of a dictionary as views, made once for all batches that share it.

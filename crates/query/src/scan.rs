@@ -1,5 +1,6 @@
 //! The operator that reads a table.
 
+use crate::dictionaries::{SharedValues, with_dictionaries};
 use crate::error::Error;
 use crate::reader::{BySymbol, Reading, read, read_by_symbol};
 use crate::table::{Column, Table};
@@ -23,6 +24,7 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,6 +47,8 @@ pub(crate) struct Scan {
     /// Columns of the table.
     projection: Vec<usize>,
     schema: SchemaRef,
+    /// Those of its columns that are dictionaries.
+    dictionaries: BTreeMap<usize, Arc<SharedValues>>,
     order: TimeOrder,
     limit: Option<usize>,
     /// First and last times of the partitions, ascending.
@@ -92,6 +96,7 @@ impl Scan {
             wanted,
             projection,
             schema,
+            dictionaries: BTreeMap::new(),
             order,
             limit,
             partitions,
@@ -100,6 +105,20 @@ impl Scan {
             properties,
             metrics,
         })
+    }
+
+    /// The same rows, with dictionaries in those of these columns that are read as such; `None`: there are none.
+    pub fn with_dictionaries(&self, columns: &BTreeSet<usize>) -> Option<Self> {
+        let is_one = |at: &&usize| self.table.is_dictionary(self.projection[**at]);
+        let columns: BTreeSet<usize> = columns.iter().filter(is_one).copied().collect();
+        if columns.is_empty() || self.is_by_symbol {
+            return None;
+        }
+        let mut scan = self.clone();
+        scan.schema = with_dictionaries(&self.schema, &columns);
+        scan.dictionaries = columns.into_iter().map(|at| (at, Arc::default())).collect();
+        scan.set_properties();
+        Some(scan)
     }
 
     /// The same rows by time, in one partition; `None`: they are in the other order and limited.
@@ -261,6 +280,7 @@ impl Scan {
             wanted,
             projection: self.projection.clone(),
             schema: self.schema.clone(),
+            dictionaries: self.dictionaries.clone(),
             order: self.order,
             limit: self.limit.map(|limit| limit as u64),
             batch_rows,

@@ -102,6 +102,7 @@ impl QueryService {
             decimals: query.decimals.parse().map_err(Error::query)?,
             time_limit: query.time_limit,
             rows_max: query.rows_max,
+            dictionaries: query.dictionaries,
             ..self.sql.options().clone()
         };
         self.sql.start(Run {

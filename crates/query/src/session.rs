@@ -9,6 +9,7 @@ use crate::catalog::{AsOf, CATALOG, Latest, MAIN, Streams};
 use crate::cluster::aggregate::GroupThere;
 use crate::cluster::{Cluster, forward};
 use crate::complexity;
+use crate::dictionaries::{hand_out, promised, with_dictionaries};
 use crate::distinct_from;
 use crate::error::{Error, Reason};
 use crate::extents::KnowExtents;
@@ -47,6 +48,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, ParserInput, Statement};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -318,7 +320,8 @@ impl Sql {
             }
         }))?;
         let plan = slice.of(plan, &snapshot)?;
-        Ok(Planned { state, plan, snapshot, deadline })
+        let dictionaries = if options.dictionaries { promised(&plan) } else { BTreeSet::new() };
+        Ok(Planned { state, plan, snapshot, deadline, dictionaries })
     }
 
     /// Starts a planned query.
@@ -327,10 +330,10 @@ impl Sql {
     }
 
     fn started(&self, run: &Run, planned: Planned) -> Result<Rows, Error> {
-        let Planned { state, plan, snapshot, deadline } = planned;
+        let Planned { state, plan, snapshot, deadline, dictionaries } = planned;
         let workers = &self.inner.workers;
         let started = workers.block_on(within(deadline, async {
-            let plan = state.create_physical_plan(&plan).await?;
+            let plan = hand_out(state.create_physical_plan(&plan).await?, &dictionaries)?;
             let context = match &run.runtime {
                 Some(runtime) => Arc::new(TaskContext::from(&state).with_runtime(runtime.clone())),
                 None => state.task_ctx(),
@@ -362,12 +365,14 @@ pub(crate) struct Planned {
     pub plan: LogicalPlan,
     pub snapshot: Arc<Snapshot>,
     deadline: Option<(Instant, Duration)>,
+    /// The columns that are dictionaries in its rows.
+    dictionaries: BTreeSet<usize>,
 }
 
 impl Planned {
     /// The columns of its rows.
     pub fn schema(&self) -> SchemaRef {
-        self.plan.schema().inner().clone()
+        with_dictionaries(self.plan.schema().inner(), &self.dictionaries)
     }
 }
 

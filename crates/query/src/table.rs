@@ -30,6 +30,8 @@ pub(crate) struct Table {
     pub latest: Option<i64>,
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// Whether a column is a dictionary where it is read.
+    are_dictionaries: Vec<bool>,
 }
 
 /// Where a column comes from.
@@ -61,7 +63,7 @@ impl Table {
     fn of_messages(open: Arc<OpenStream>, record: &str) -> Result<Self, Error> {
         let options = ReadOptions { decimals: open.options.decimals, ..ReadOptions::default() };
         let read = record_schema(&open.stream, record, &options)?;
-        let fields: Vec<Arc<Field>> = read.fields().iter().map(as_text_view).collect();
+        let fields: Vec<Arc<Field>> = read.fields().to_vec();
         let mut columns = vec![Column::Time, Column::Symbol];
         columns.resize(fields.len(), Column::Field);
         Ok(Self::with(open, record, (record, None), (fields, columns)))
@@ -75,12 +77,11 @@ impl Table {
         let schema = open.stream.schema();
         let found = schema.record(name).map(|(_, found)| found);
         let header = |name: &str| found.map_or_else(|| name.to_string(), |found| header_column(found, name));
-        let named = |index: usize, name: &str| {
-            Arc::new(as_text_view(&read.fields()[index]).as_ref().clone().with_name(header(name)))
-        };
+        let named =
+            |index: usize, name: &str| Arc::new(Field::clone(&read.fields()[index]).with_name(header(name)));
         let mut fields = vec![named(0, "time"), named(1, "symbol")];
         let mut columns = vec![Column::Time, Column::Symbol];
-        fields.extend(inner.iter().map(as_text_view));
+        fields.extend(inner.iter().cloned());
         columns.extend((0..inner.len()).map(Column::Nested));
         let message = place.message.clone();
         Ok(Self::with(open, name, (&message, Some(place)), (fields, columns)))
@@ -113,7 +114,8 @@ impl Table {
             place,
             others: Vec::new(),
             latest: None,
-            schema: Arc::new(Schema::new(fields)),
+            are_dictionaries: fields.iter().map(|field| is_dictionary(field)).collect(),
+            schema: Arc::new(Schema::new(fields.iter().map(as_text_view).collect::<Vec<_>>())),
             columns,
             open,
         }
@@ -142,6 +144,11 @@ impl Table {
     /// Where a column comes from.
     pub fn column(&self, index: usize) -> &Column {
         &self.columns[index]
+    }
+
+    /// Whether a column is read as a dictionary: a symbol or an enum.
+    pub fn is_dictionary(&self, index: usize) -> bool {
+        self.are_dictionaries.get(index) == Some(&true)
     }
 
     /// Where a column of a name comes from.
@@ -176,8 +183,12 @@ impl Table {
 
 /// A column as tables have it: dictionaries are texts.
 fn as_text_view(field: &Arc<Field>) -> Arc<Field> {
-    match field.data_type() {
-        DataType::Dictionary(..) => Arc::new((**field).clone().with_data_type(DataType::Utf8View)),
-        _ => field.clone(),
+    match is_dictionary(field) {
+        true => Arc::new(Field::clone(field).with_data_type(DataType::Utf8View)),
+        false => field.clone(),
     }
+}
+
+fn is_dictionary(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Dictionary(..))
 }

@@ -38,6 +38,7 @@ impl UpstreamRows {
             text: text.into(),
             parameters: parameters.to_bytes()?,
             decimals: options.decimals.to_string(),
+            dictionaries: options.dictionaries,
             time_limit: options.time_limit,
             rows_max: options.rows_max,
         };

@@ -263,6 +263,7 @@ impl Session {
             }
             ToServer::Query { credit, ms_max, rows_max, decimals, text, parameters } => {
                 let query = Query {
+                    dictionaries: false,
                     text: text.into(),
                     parameters: parameters.0.into(),
                     decimals: decimals.into(),

@@ -16,6 +16,8 @@ pub struct Query {
     pub parameters: Vec<u8>,
     /// What becomes of values of `decimal64`: `float`, `raw`, or digits and scale such as `18,4`.
     pub decimals: String,
+    /// Whether symbols and enums that come straight from tables are dictionaries in its rows; otherwise texts.
+    pub dictionaries: bool,
     /// The query ends with an error when it runs longer; `None`: the limit of who runs it.
     pub time_limit: Option<Duration>,
     /// The query ends with an error when it has more rows; `None`: the limit of who runs it.

@@ -6,10 +6,67 @@ use arrow_flight::sql::{CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTa
 use arrow_flight::{FlightDescriptor, Ticket};
 use std::sync::Arc;
 use tapedb_query::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use tapedb_query::arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use tapedb_query::arrow::datatypes::{DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 
 fn first<T: AsRef<[RecordBatch]>>(batches: T) -> RecordBatch {
     batches.as_ref()[0].clone()
+}
+
+/// The text of a row of a dictionary.
+fn text(column: &ArrayRef, row: usize) -> Option<&str> {
+    let dictionary = column.as_dictionary::<Int32Type>();
+    let values = dictionary.values().as_string::<i32>();
+    dictionary.key(row).map(|key| values.value(key))
+}
+
+#[test]
+fn symbols_and_enums_are_dictionaries_whatever_is_done_with_their_rows() {
+    let served = Served::start();
+    let mut client = served.client();
+    let is_dictionary = |ty: &DataType| matches!(ty, DataType::Dictionary(..));
+    for (text_of_query, dictionaries) in [
+        ("SELECT * FROM ticks", &["symbol", "side"][..]),
+        ("SELECT symbol AS s, side FROM ticks WHERE size > 3", &["s", "side"]),
+        ("SELECT symbol, side FROM ticks WHERE side = 'Buy' AND symbol LIKE 'A%'", &["symbol", "side"]),
+        ("SELECT side, symbol FROM ticks ORDER BY price, sequence LIMIT 10", &["side", "symbol"]),
+        ("SELECT symbol, symbol || '!' AS loud, side FROM ticks LIMIT 10", &["symbol", "side"]),
+        ("SELECT s.symbol FROM (SELECT symbol, side FROM ticks) s WHERE s.side IS NULL", &["symbol"]),
+        ("WITH a AS (SELECT symbol x, price FROM ticks) SELECT x FROM a WHERE price > 100.5 LIMIT 5", &["x"]),
+        ("SELECT symbol FROM ticks WHERE false", &["symbol"]),
+        ("SELECT symbol, side FROM latest('ticks.Trade')", &["symbol", "side"]),
+        ("SELECT symbol, count(*) FROM ticks GROUP BY symbol", &[]),
+        ("SELECT upper(symbol) AS symbol FROM ticks LIMIT 1", &[]),
+        ("SELECT a.symbol FROM ticks a JOIN ticks b ON a.sequence = b.sequence AND a.symbol = b.symbol", &[]),
+        ("SELECT DISTINCT side FROM ticks", &[]),
+    ] {
+        let (info, batches) = served.runtime.block_on(async {
+            let info = client.execute(text_of_query.into(), None).await.unwrap();
+            let batches = fetch(&mut client, &info).await.unwrap();
+            (info, batches)
+        });
+        let stated = info.try_decode_schema().unwrap();
+        let found: Vec<&str> = stated
+            .fields()
+            .iter()
+            .filter(|field| is_dictionary(field.data_type()))
+            .map(|field| field.name().as_str())
+            .collect();
+        assert_eq!(found, dictionaries, "{text_of_query}");
+        for batch in &batches {
+            assert_eq!(batch.schema().fields(), stated.fields(), "{text_of_query}");
+        }
+    }
+    let batches = served.query(&mut client, "SELECT sequence, symbol, side FROM ticks").unwrap();
+    let mut rows = 0;
+    for batch in &batches {
+        for at in 0..batch.num_rows() {
+            let row = batch.column(0).as_primitive::<UInt64Type>().value(at) as usize;
+            assert_eq!(text(batch.column(1), at), Some(["AAPL", "MSFT"][row % 2]));
+            assert_eq!(text(batch.column(2), at), [Some("Buy"), Some("Sell"), None][row % 3]);
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, ROWS);
 }
 
 #[test]
@@ -23,7 +80,7 @@ fn rows_are_those_that_are_stored() {
     for batch in &batches {
         for at in 0..batch.num_rows() {
             assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(at), START + row * 1_000_000);
-            assert_eq!(batch.column(1).as_string_view().value(at), ["AAPL", "MSFT"][row as usize % 2]);
+            assert_eq!(text(batch.column(1), at), Some(["AAPL", "MSFT"][row as usize % 2]));
             assert_eq!(batch.column(2).as_primitive::<UInt32Type>().value(at), row as u32 % 7);
             assert_eq!(batch.column(3).as_primitive::<UInt64Type>().value(at), u64::MAX - row as u64);
             row += 1;

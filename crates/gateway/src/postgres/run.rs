@@ -194,6 +194,7 @@ impl Session {
             text: text.into(),
             parameters: Vec::new(),
             decimals: "float".into(),
+            dictionaries: false,
             time_limit,
             rows_max: limits.rows,
         };
@@ -218,6 +219,7 @@ impl Session {
             text: format!("SELECT {columns} FROM {table} LIMIT 0"),
             parameters: Vec::new(),
             decimals: "float".into(),
+            dictionaries: false,
             time_limit: Some(COPY_QUERY_TIME),
             rows_max: None,
         };
@@ -288,10 +290,12 @@ impl Session {
     /// Finds the columns of a statement, and the types of its parameters that are not stated.
     pub fn describe(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         let description = match &prepared.kind {
-            Kind::Query => self.backend.options.queries.describe(&prepared.text, &self.query_user()?.0)?,
+            Kind::Query => {
+                self.backend.options.queries.describe(&prepared.text, false, &self.query_user()?.0)?
+            }
             Kind::Catalog => catalog::describe(&self.asked()?, &prepared.text)?,
             Kind::CopyOut { query, .. } if !prepared.types.is_empty() => {
-                self.backend.options.queries.describe(query, &self.query_user()?.0)?
+                self.backend.options.queries.describe(query, false, &self.query_user()?.0)?
             }
             kind => {
                 prepared.columns = self.columns_of(kind);

@@ -156,6 +156,8 @@ impl Work {
         let query = Query {
             text: asked.sql,
             parameters: parameters(asked.params.as_ref()).map_err(Failure::invalid)?,
+            // Other formats are texts for each row.
+            dictionaries: asked.format == Format::Arrow,
             decimals: asked.decimals.unwrap_or_else(|| "18,9".into()),
             time_limit: limits.time,
             rows_max: limits.rows,
@@ -171,6 +173,7 @@ impl Work {
         let mut writer = RowWriter::new(asked.format, limit, self.began);
         let (mut bytes, mut out) = (Vec::new(), Vec::new());
         let mut reviewed = Instant::now();
+        let mut pieces = 0;
         loop {
             self.check()?;
             if reviewed.elapsed() >= REVIEW_INTERVAL {
@@ -180,6 +183,7 @@ impl Work {
             let is_over = match rows.next(CHECK_INTERVAL, &mut bytes).map_err(failure)? {
                 QueryStep::Waiting => continue,
                 QueryStep::Bytes => {
+                    pieces += 1;
                     writer.write(std::mem::take(&mut bytes), &mut out).map_err(Failure::internal)?
                 }
                 QueryStep::End => true,
@@ -188,7 +192,8 @@ impl Work {
             if is_over {
                 writer.finish(&mut out).map_err(Failure::internal)?;
             }
-            if is_over || asked.format != Format::Table && !out.is_empty() {
+            // The first piece has columns alone: an error before the first row is an answer with its status.
+            if is_over || asked.format != Format::Table && !out.is_empty() && pieces > 1 {
                 self.pace(out.len());
                 self.send(Ok(std::mem::take(&mut out).into()))?;
             }

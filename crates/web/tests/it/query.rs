@@ -12,7 +12,7 @@ use tapedb_access::May;
 use tapedb_engine::{Error, Query, QueryEngine, QueryFailure, QueryRows, QueryStep, QueryUser};
 use tapedb_web::WebLimits;
 
-/// Answers `rows N`, `forever` and errors; counts the queries that run.
+/// Answers `rows N`, `forever`, `breaks` and errors; counts the queries that run.
 #[derive(Debug, Default)]
 struct Engine {
     running: Arc<AtomicUsize>,
@@ -21,6 +21,8 @@ struct Engine {
 struct Rows {
     /// Batches of one row that are left; `None`: it never ends.
     left: Option<usize>,
+    /// Fails after the columns.
+    breaks: bool,
     writer: Box<StreamWriter<Vec<u8>>>,
     running: Arc<AtomicUsize>,
 }
@@ -30,6 +32,7 @@ impl QueryEngine for Engine {
         let left = match query.text.split_once(' ') {
             Some(("rows", count)) => Some(count.parse().unwrap()),
             _ if query.text == "forever" => None,
+            _ if query.text == "breaks" => Some(1),
             _ if query.text == "hidden" => Some(usize::from((user.may_read)("hidden"))),
             _ => return Err(Error::Query { failure: QueryFailure::Query, what: "syntax".into() }),
         };
@@ -37,7 +40,8 @@ impl QueryEngine for Engine {
         let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
         let writer = Box::new(StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap());
         self.running.fetch_add(1, Ordering::AcqRel);
-        Ok(Box::new(Rows { left, writer, running: self.running.clone() }))
+        let breaks = query.text == "breaks";
+        Ok(Box::new(Rows { left, breaks, writer, running: self.running.clone() }))
     }
 }
 
@@ -49,6 +53,13 @@ impl std::fmt::Debug for Rows {
 
 impl QueryRows for Rows {
     fn next(&mut self, timeout: Duration, out: &mut Vec<u8>) -> Result<QueryStep, Error> {
+        if self.breaks {
+            *out = std::mem::take(self.writer.get_mut());
+            if out.is_empty() {
+                return Err(Error::Query { failure: QueryFailure::Query, what: "a value".into() });
+            }
+            return Ok(QueryStep::Bytes);
+        }
         match &mut self.left {
             None => {
                 std::thread::sleep(timeout);
@@ -107,6 +118,10 @@ fn rows_come_in_each_format() {
     assert_eq!(table["rows"], json!([["7"], ["7"], ["7"]]));
     let wrong = run(json!({ "sql": "wrong" }));
     assert_eq!((wrong.status, wrong.json()["code"].as_str()), (400, Some("query")));
+    for format in ["arrow", "csv", "json", "jsonl", "table"] {
+        let broken = run(json!({ "sql": "breaks", "format": format }));
+        assert_eq!((broken.status, broken.json()["code"].as_str()), (400, Some("query")), "{format}");
+    }
     assert_eq!(run(json!({ "sql": "rows 1", "params": 5 })).status, 400);
     assert_eq!(run(json!({ "sql": "rows 1", "format": "xml" })).status, 400);
     assert_eq!(run(json!({ "sql": "rows 1", "id": "a b" })).status, 400);

@@ -47,7 +47,7 @@ impl Names {
     pub fn of(asked: &Asked<'_>) -> Result<Self, Failure> {
         let mut taken = BTreeSet::new();
         let mut names = Self { tables: Vec::new(), schemas: Vec::new() };
-        for found in asked.backend.options.queries.tables(&asked.user)? {
+        for found in asked.backend.options.queries.tables(false, &asked.user)? {
             let schema_oid = match names.schemas.last() {
                 Some((last, oid)) if *last == found.stream => *oid,
                 _ => {

@@ -6,6 +6,8 @@ use crate::support::{Place, no_input};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+#[cfg(target_os = "linux")]
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,6 +87,115 @@ fn uploaded_files_are_imported() {
     assert_eq!(bad["state"], "failed", "{bad}");
     let streams = ask(address, "GET", "/api/streams", "", "").1;
     assert_eq!(streams["streams"][0]["messages"], "2", "{streams}");
+}
+
+/// A small disk in memory, until this is dropped.
+#[cfg(target_os = "linux")]
+struct Disk(PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Disk {
+    /// `None`: the system does not let this user mount one.
+    fn mount(path: PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir(&path).expect("a folder");
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&path);
+        let is_mounted = command.output().is_ok_and(|output| output.status.success());
+        is_mounted.then_some(Self(path))
+    }
+
+    /// Fills it up but for some bytes.
+    fn fill(&self, left: u64) -> PathBuf {
+        let path = self.0.join("ballast");
+        let mut file = std::fs::File::create(&path).expect("a file");
+        while file.write_all(&[7; 64 << 10]).is_ok() {}
+        let length = file.metadata().expect("its length").len();
+        file.set_len(length.saturating_sub(left)).expect("a shorter file");
+        path
+    }
+
+    /// The files below a folder of it.
+    fn files(path: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.flat_map(|path| if path.is_dir() { Self::files(&path) } else { vec![path] }).collect()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_upload_to_a_full_disk_leaves_nothing() {
+    let place = Place::new();
+    let Some(disk) = Disk::mount(place.path("disk"), "4m") else {
+        return tapedb_skipped::skipped("no file system can be mounted");
+    };
+    let (_served, ready) = Served::start_with(&place.path("."), &[], &disk.0);
+    let address = ready["http"].as_str().expect("it listens");
+    let row = "2026-01-05T14:30:00Z,AAPL,187.25,100\n";
+    let large = format!("time,symbol,price,size\n{}", row.repeat((6 << 20) / row.len()));
+    let path = "/api/imports?stream=ticks&name=large.csv";
+    for _ in 0..3 {
+        let (status, refused) = ask(address, "POST", path, "application/octet-stream", &large);
+        assert_eq!((status, &refused["code"]), (507, &json!("full")), "{refused}");
+        assert!(refused["error"].as_str().expect("text").contains("nothing is stored"), "{refused}");
+    }
+    let files = Disk::files(&disk.0);
+    assert!(files.is_empty(), "{files:?}");
+    assert_eq!(ask(address, "GET", "/api/imports", "", "").1["imports"], json!([]));
+    let done = import(address, "small.csv", &large[..23 + 2 * row.len()], &json!({}));
+    assert_eq!((&done["state"], &done["messages"]), (&json!("done"), &json!("2")), "{done}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_import_that_fills_the_disk_goes_on_when_there_is_space() {
+    const ROWS: u32 = 60_000;
+    let place = Place::new();
+    let Some(disk) = Disk::mount(place.path("disk"), "64m") else {
+        return tapedb_skipped::skipped("no file system can be mounted");
+    };
+    let (_served, ready) = Served::start(&disk.0, &[]);
+    let address = ready["http"].as_str().expect("it listens");
+    let messages = || {
+        let (_, found) = ask(address, "GET", "/api/streams", "", "");
+        found["streams"].as_array().map_or(0, |all| {
+            all.iter()
+                .map(|stream| stream["messages"].as_str().and_then(|n| n.parse::<u32>().ok()).unwrap_or(0))
+                .sum::<u32>()
+        })
+    };
+    let mut first = String::from("time,symbol,price,size\n");
+    let mut second = first.clone();
+    for row in 0..ROWS {
+        let csv = if row < 1_000 { &mut first } else { &mut second };
+        let (seconds, price, size) =
+            (row % 60, row.wrapping_mul(2_654_435_761) % 99_991, row.wrapping_mul(40_503));
+        let (minute, hour) = (row / 60 % 60, row / 3_600);
+        *csv += &format!("2026-01-05T{hour:02}:{minute:02}:{seconds:02}Z,S{},{price}.25,{size}\n", row % 97);
+    }
+    let done = import(address, "first.csv", &first, &json!({}));
+    assert_eq!((&done["state"], messages()), (&json!("done"), 1_000), "{done}");
+
+    let ballast = disk.fill(256 << 10);
+    let failed = import(address, "second.csv", &second, &json!({}));
+    assert_eq!(failed["state"], "failed", "{failed}");
+    assert!(failed["failure"].as_str().expect("text").to_lowercase().contains("space"), "{failed}");
+    assert!((1_000..ROWS).contains(&messages()), "what was stored stays");
+
+    std::fs::remove_file(ballast).expect("it is there");
+    let path = format!("/api/imports/{}", failed["id"]);
+    assert_eq!(ask(address, "POST", &path, "application/json", "{}"), (200, json!({})));
+    let found = until(address, "/api/imports", |found| {
+        found["imports"].as_array().is_some_and(|rows| rows.iter().all(|row| row["state"] != "running"))
+    });
+    let row = found["imports"].as_array().and_then(|rows| rows.iter().find(|row| row["id"] == failed["id"]));
+    assert_eq!((&row.expect("the row")["state"], messages()), (&json!("done"), ROWS), "{found}");
 }
 
 struct Demo(Child);

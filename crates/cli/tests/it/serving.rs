@@ -21,6 +21,11 @@ impl Drop for Served {
 impl Served {
     /// Starts it, and waits for its addresses.
     pub fn start(directory: &Path, more: &[&str]) -> (Self, Value) {
+        Self::start_with(directory, more, &std::env::temp_dir())
+    }
+
+    /// The same with another folder for temporary files.
+    pub fn start_with(directory: &Path, more: &[&str], temporary: &Path) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args([
             "--json",
@@ -32,7 +37,7 @@ impl Served {
             "--create",
             "--db",
         ]);
-        command.arg(directory.join("db")).args(more);
+        command.arg(directory.join("db")).args(more).env("TMPDIR", temporary);
         command.stdin(no_input()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut served = Self(command.spawn().expect("the command runs"));
         let mut line = String::new();

@@ -15,14 +15,28 @@ fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
+/// Expressions within each other that are written: a parser descends into parentheses, and not as deeply as it likes.
+const DEPTH_MAX: usize = 16;
+
 /// An expression of columns of one table; `None`: it has no text.
 pub(crate) fn sql(expr: &Expr) -> Option<String> {
+    written(expr, 0)
+}
+
+fn written(expr: &Expr, depth: usize) -> Option<String> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    let sql = |expr: &Expr| written(expr, depth + 1);
     Some(match expr {
         Expr::Column(column) => quoted(&column.name),
         Expr::Alias(alias) => sql(&alias.expr)?,
         Expr::Literal(value, _) => literal(value)?,
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            format!("({} {} {})", sql(left)?, operator(*op)?, sql(right)?)
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+            let mut parts = Vec::new();
+            in_a_row(expr, *op, &mut parts);
+            let parts: Vec<String> = parts.into_iter().map(sql).collect::<Option<_>>()?;
+            format!("({})", parts.join(&format!(" {} ", operator(*op)?)))
         }
         Expr::Not(inner) => format!("(NOT {})", sql(inner)?),
         Expr::IsNull(inner) => format!("({} IS NULL)", sql(inner)?),
@@ -42,11 +56,27 @@ pub(crate) fn sql(expr: &Expr) -> Option<String> {
             let word = if *case_insensitive { "ILIKE" } else { "LIKE" };
             format!("({}{} {word} {})", sql(expr)?, not(*negated), sql(pattern)?)
         }
-        Expr::Case(case) => cases(case)?,
+        Expr::Case(case) => cases(case, &sql)?,
         Expr::Cast(Cast { expr, field }) => cast(&sql(expr)?, field.data_type())?,
-        Expr::ScalarFunction(call) => function(call)?,
+        Expr::ScalarFunction(call) => function(call, &sql)?,
         _ => return None,
     })
+}
+
+/// The operands of an operator in a row, which is read from the left.
+fn in_a_row<'e>(mut expr: &'e Expr, op: Operator, parts: &mut Vec<&'e Expr>) {
+    let may_be_more =
+        matches!(op, Operator::And | Operator::Or | Operator::Plus | Operator::Minus | Operator::Multiply);
+    let mut rest = Vec::new();
+    while let Expr::BinaryExpr(BinaryExpr { left, op: found, right }) = expr
+        && *found == op
+        && (may_be_more || rest.is_empty())
+    {
+        rest.push(&**right);
+        expr = left;
+    }
+    parts.push(expr);
+    parts.extend(rest.into_iter().rev());
 }
 
 fn not(negated: bool) -> &'static str {
@@ -73,7 +103,7 @@ fn operator(op: Operator) -> Option<&'static str> {
     })
 }
 
-fn cases(case: &Case) -> Option<String> {
+fn cases(case: &Case, sql: &dyn Fn(&Expr) -> Option<String>) -> Option<String> {
     let mut text = String::from("CASE");
     if let Some(of) = &case.expr {
         text.push_str(&format!(" {}", sql(of)?));
@@ -87,7 +117,7 @@ fn cases(case: &Case) -> Option<String> {
     Some(format!("({text} END)"))
 }
 
-fn function(call: &ScalarFunction) -> Option<String> {
+fn function(call: &ScalarFunction, sql: &dyn Fn(&Expr) -> Option<String>) -> Option<String> {
     if call.func.signature().volatility != Volatility::Immutable {
         return None;
     }
@@ -237,6 +267,11 @@ mod tests {
         assert_eq!(decimal(12_345, 2).unwrap(), "123.45");
         assert_eq!(decimal(7, 0).unwrap(), "7");
         assert_eq!(decimal(7, -1), None);
+        let many = (0..100i64).map(|n| col("a").eq(lit(n))).reduce(Expr::or).unwrap();
+        assert!(of(many).starts_with("((\"a\" = 0) OR (\"a\" = 1) OR "));
+        assert_eq!(of(col("a") - (col("b") - col("c")) - col("d")), "(\"a\" - (\"b\" - \"c\") - \"d\")");
+        let deep = (0..100).fold(col("a").eq(lit(1i64)), |inner, _| Expr::Not(Box::new(inner)));
+        assert_eq!(sql(&deep), None);
         let time = ScalarValue::TimestampNanosecond(Some(5), Some("UTC".into()));
         assert_eq!(of(lit(time)), "arrow_cast(arrow_cast('5', 'Int64'), 'Timestamp(ns, \"UTC\")')");
     }

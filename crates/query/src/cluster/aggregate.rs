@@ -93,6 +93,9 @@ struct Flat {
     conditions: Vec<Expr>,
 }
 
+/// Makes a value of aggregates.
+type ValueOf = dyn Fn(&[Expr]) -> Result<Expr>;
+
 /// How an aggregate is put together of those of the servers.
 struct Parted {
     /// What servers compute, and its types.
@@ -100,7 +103,7 @@ struct Parted {
     /// What becomes of it here: aggregates of the columns from a number on.
     here: Vec<Expr>,
     /// The value, of these.
-    value: Box<dyn Fn(&[Expr]) -> Result<Expr>>,
+    value: Box<ValueOf>,
 }
 
 impl GroupThere {

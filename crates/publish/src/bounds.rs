@@ -1,8 +1,8 @@
-//! What a table's manifest states of a file: sizes, counts and bounds of its columns, from the file's own statistics.
+//! What a table states of a file: sizes, counts and bounds of its columns, from the file's own statistics.
 
 use crate::columns::{Column, Ids, Type};
+use crate::fields::Primitive;
 use crate::schema::primitive;
-use crate::spec::schema::Primitive;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use std::cmp::Ordering;
@@ -14,16 +14,15 @@ pub(crate) struct Metrics {
     pub column_sizes: BTreeMap<i32, i64>,
     pub value_counts: BTreeMap<i32, i64>,
     pub null_counts: BTreeMap<i32, i64>,
-    /// Bounds, as Iceberg writes single values.
-    pub lower: BTreeMap<i32, Vec<u8>>,
-    pub upper: BTreeMap<i32, Vec<u8>>,
+    /// The least and the most value.
+    pub bounds: BTreeMap<i32, (Bound, Bound)>,
     /// Where row groups begin.
     pub split_offsets: Vec<i64>,
 }
 
 /// A bound of a column.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
-enum Bound {
+pub(crate) enum Bound {
     Bool(bool),
     Int(i32),
     Long(i64),
@@ -34,7 +33,8 @@ enum Bound {
 }
 
 impl Bound {
-    fn bytes(&self) -> Vec<u8> {
+    /// As Iceberg writes single values.
+    pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Bool(value) => vec![u8::from(*value)],
             Self::Int(value) => value.to_le_bytes().to_vec(),
@@ -65,7 +65,7 @@ pub(crate) fn metrics(file: &ParquetMetaData, columns: &[Column], ids: &[Ids]) -
         }
     }
     let mut metrics = Metrics::default();
-    let mut bounds: HashMap<i32, (Bound, Bound)> = HashMap::new();
+    let mut bounds: BTreeMap<i32, (Bound, Bound)> = BTreeMap::new();
     // A column of which a row group has no bound has none.
     let mut unbounded = Vec::new();
     for group in file.row_groups() {
@@ -100,10 +100,7 @@ pub(crate) fn metrics(file: &ParquetMetaData, columns: &[Column], ids: &[Ids]) -
         }
     }
     bounds.retain(|id, _| !unbounded.contains(id));
-    for (id, (least, most)) in bounds {
-        metrics.lower.insert(id, least.bytes());
-        metrics.upper.insert(id, most.bytes());
-    }
+    metrics.bounds = bounds;
     metrics
 }
 

@@ -134,6 +134,17 @@ impl Place {
         }
     }
 
+    /// Replaces a small file that readers can do without; what fails is left. In a store there is none for a moment.
+    pub fn replace(&self, url: &str, content: &[u8]) {
+        match self {
+            Self::Folder => self.replace_hint(url, content),
+            Self::Store(store, _) => {
+                let key = key_of(url);
+                let _ = store.delete(key).and_then(|()| store.put_if_absent(key, content));
+            }
+        }
+    }
+
     /// Names of the files in a folder, not below it.
     ///
     /// # Errors

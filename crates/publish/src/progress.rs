@@ -1,22 +1,26 @@
 //! What a table states of the stream that it is made of: its properties, which one commit changes together with its rows.
 
 use crate::error::Error;
-use crate::spec::metadata::Metadata;
 use std::collections::BTreeMap;
 
-const STREAM: &str = "tapedb.stream";
+pub(crate) const STREAM: &str = "tapedb.stream";
 const STREAM_ID: &str = "tapedb.stream-id";
 const RECORD: &str = "tapedb.record";
 const SHAPE: &str = "tapedb.shape";
 /// Also in the summary of each snapshot of ours.
 pub(crate) const SEQUENCES: &str = "tapedb.sequences";
-const MESSAGES: &str = "tapedb.messages";
-const ROWS: &str = "tapedb.rows";
-const LOST: &str = "tapedb.lost";
-const SYMBOLS: &str = "tapedb.symbols";
+pub(crate) const MESSAGES: &str = "tapedb.messages";
+pub(crate) const ROWS: &str = "tapedb.rows";
+pub(crate) const LOST: &str = "tapedb.lost";
+pub(crate) const SYMBOLS: &str = "tapedb.symbols";
 pub(crate) const STALE: &str = "tapedb.stale";
 /// Also in the summary of each snapshot of ours: which one it is.
 pub(crate) const COMMIT: &str = "tapedb.commit";
+
+/// Whether a property states what hardly changes: neither numbers nor which commit was the last.
+pub(crate) fn is_property_of_table(key: &str) -> bool {
+    [STREAM, STREAM_ID, RECORD, SHAPE, STALE].contains(&key)
+}
 
 /// Of which stream a table is, and how far. Every snapshot has each message below `sequences` once, but for those that were deleted or
 /// renamed since, which `stale` states.
@@ -71,11 +75,7 @@ impl Progress {
     ///
     /// # Errors
     /// When they were changed, so that they state nothing.
-    pub(crate) fn of(table: &Metadata) -> Result<Option<Self>, Error> {
-        Self::of_properties(|key| table.property(key))
-    }
-
-    fn of_properties<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Self>, Error> {
+    pub(crate) fn of<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Self>, Error> {
         if property(STREAM_ID).is_none() {
             return Ok(None);
         }
@@ -108,6 +108,12 @@ impl Progress {
     }
 }
 
+/// A name of a commit that no other has: 63 random bits.
+pub(crate) fn new_commit() -> String {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    format!("{:016x}", (high ^ low) & i64::MAX as u64)
+}
+
 /// A checksum of the first names, which is the same on every machine: FNV-1a.
 pub(crate) fn checksum<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
     names.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, name| {
@@ -121,7 +127,7 @@ mod tests {
     use super::*;
 
     fn read(properties: &BTreeMap<String, String>) -> Result<Option<Progress>, Error> {
-        Progress::of_properties(|key| properties.get(key).map(String::as_str))
+        Progress::of(|key| properties.get(key).map(String::as_str))
     }
 
     #[test]

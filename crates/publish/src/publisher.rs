@@ -3,19 +3,19 @@
 //! Always true: rows and the sequence numbers that count them are in one commit, which goes from the progress that the range began with.
 //! So a range is in the table once, whichever process is killed when, and however many publish at the same time.
 
-use crate::catalog::{Loaded, open};
 use crate::columns::{Columns, HEADER};
 use crate::error::{Error, check_interrupt};
+use crate::fields::Schema;
+use crate::format::{Removed, Step, Version};
 use crate::place::Place;
-use crate::progress::{Progress, checksum};
+use crate::progress::{Progress, checksum, new_commit};
 use crate::rows::Rows;
 use crate::schema::{self, Misfits};
 use crate::sealed::{Range, Sealed};
-use crate::settings::{CatalogSettings, Options, TableName};
-use crate::snapshot::Removed;
-use crate::spec::schema::Schema;
+use crate::settings::Options;
 use crate::stale::{self, Stale};
-use crate::table::{Outcome, Step, Table, check_rows, dropped};
+use crate::table::{Outcome, Table, check_rows, dropped};
+use crate::target::Target;
 use crate::write::Writer;
 use std::time::{Duration, Instant};
 use tapedb_arrow::{BatchReader, Decimals, ReadOptions, record_schema};
@@ -42,7 +42,7 @@ pub struct Publisher {
     pub(crate) columns: Columns,
     pub(crate) read: ReadOptions,
     /// The table that this publisher has seen: another one in its place is an error.
-    pub(crate) uuid: Option<String>,
+    pub(crate) identity: Option<String>,
     row_bytes: f64,
     notes: Vec<String>,
 }
@@ -67,8 +67,7 @@ pub struct Published {
 }
 
 impl Publisher {
-    /// Publishes a record type of a stream to a table of a catalogue. The table is made with the first messages; the catalogue is not
-    /// asked yet.
+    /// Publishes a record type of a stream to a table. The table is made with the first messages; its place is not asked yet.
     ///
     /// # Errors
     /// When the stream has no such record type, has no segments as it is transient, or settings do not fit it.
@@ -76,8 +75,7 @@ impl Publisher {
         db: &Database,
         stream: &Stream,
         record: &str,
-        name: &TableName,
-        settings: &CatalogSettings,
+        target: &Target,
         options: &Options,
     ) -> Result<Self, Error> {
         options.check()?;
@@ -110,11 +108,7 @@ impl Publisher {
         let with_spaces = stream.spaces() > 1;
         let source = record_schema(stream, record, &read)?;
         let columns = Columns::new(&source, found, with_spaces, options.flatten.as_deref())?;
-        let table = Table {
-            catalog: open::open(settings, &name.catalog)?,
-            name: name.clone(),
-            with_buckets: options.symbol_buckets > 0,
-        };
+        let table = Table { format: target.open(options)?, name: target.to_string() };
         Ok(Self {
             db: db.clone(),
             stream: stream.clone(),
@@ -123,20 +117,20 @@ impl Publisher {
             table,
             columns,
             read,
-            uuid: None,
+            identity: None,
             row_bytes: ROW_BYTES,
             notes: Vec::new(),
         })
     }
 
     /// The table.
-    pub fn name(&self) -> &TableName {
+    pub fn name(&self) -> &str {
         &self.table.name
     }
 
-    /// What the catalogue is, for messages.
-    pub fn catalog(&self) -> String {
-        self.table.catalog.describe()
+    /// What the catalogue or the folder is, for messages.
+    pub fn place(&self) -> String {
+        self.table.format.describe()
     }
 
     /// What was noticed since the last call and is no error: fields that were added, messages that cannot be read for good.
@@ -146,8 +140,7 @@ impl Publisher {
 
     /// Names and types of the table's columns.
     pub fn described_columns(&self) -> Vec<(String, String)> {
-        let fields = schema::new(&self.columns.columns).fields;
-        fields.into_iter().map(|field| (field.name, field.ty.to_string())).collect()
+        self.table.format.described(&self.columns.columns)
     }
 
     /// How far the table is; `None`: there is no table. Nothing is changed.
@@ -155,10 +148,7 @@ impl Publisher {
     /// # Errors
     /// When the catalogue does not answer, or the table is none of this stream.
     pub fn progress(&self) -> Result<Option<Progress>, Error> {
-        let loaded = self.table.catalog.load(&self.table.name)?;
-        loaded
-            .map(|loaded| self.table.verify(&loaded, &self.new_progress(), &self.options, &self.columns))
-            .transpose()
+        self.table.format.load()?.map(|version| self.verify(&*version)).transpose()
     }
 
     /// Whether there is a table of this name, made of this record type of the stream, with whatever options.
@@ -166,9 +156,10 @@ impl Publisher {
     /// # Errors
     /// When the catalogue does not answer, or properties of the table were changed.
     pub fn has_table(&self) -> Result<bool, Error> {
-        let Some(loaded) = self.table.catalog.load(&self.table.name)? else { return Ok(false) };
-        let found = Progress::of(&loaded.metadata)?;
-        Ok(found.is_some_and(|found| found.stream_id == self.stream.id() && found.record == self.record.name))
+        let Some(version) = self.table.format.load()? else { return Ok(false) };
+        Ok(version
+            .progress()?
+            .is_some_and(|found| found.stream_id == self.stream.id() && found.record == self.record.name))
     }
 
     /// Sealed messages of whatever record type that are not in the table.
@@ -185,9 +176,9 @@ impl Publisher {
     /// # Errors
     /// When the catalogue does not answer, or the stream cannot be read.
     pub fn compare(&self) -> Result<Option<Stale>, Error> {
-        let Some(loaded) = self.table.catalog.load(&self.table.name)? else { return Ok(None) };
-        let progress = self.table.verify(&loaded, &self.new_progress(), &self.options, &self.columns)?;
-        stale::compare(self, &loaded, &progress).map(Some)
+        let Some(version) = self.table.format.load()? else { return Ok(None) };
+        let progress = self.verify(&*version)?;
+        stale::compare(self, &*version, &progress).map(Some)
     }
 
     /// Publishes the next range of what is sealed, in one commit; `None`: all is published.
@@ -202,16 +193,16 @@ impl Publisher {
             // Sealed messages are seen by cursors that are opened later, and their symbols are among these.
             stale::check_end(&self.table.name, &self.stream.next_sequences()?, &sealed.ends())?;
             let names = self.stream.symbols();
-            let Some(loaded) = self.load(&sealed)? else { return Ok(None) };
-            let before = self.table.verify(&loaded, &self.new_progress(), &self.options, &self.columns)?;
-            check_rows(&self.table.name, &loaded.metadata, &before)?;
-            let (loaded, before) = self.note_stale(loaded, before)?;
+            let Some(version) = self.load(&sealed)? else { return Ok(None) };
+            let before = self.verify(&*version)?;
+            check_rows(&self.table.name, &*version, &before)?;
+            let (version, before) = self.note_stale(version, before)?;
             let wanted = FILES_OF_COMMIT * self.options.file_bytes as f64 / self.row_bytes;
             let range = sealed.next(&before.sequences, wanted as u64);
             if range.ends == before.sequences {
                 return Ok(None);
             }
-            if let Some(mut published) = self.publish(&loaded, &before, &range, &sealed, &names)? {
+            if let Some(mut published) = self.publish(version, &before, &range, &sealed, &names)? {
                 let passed = range.ends.iter().zip(&before.sequences);
                 published.sequences = passed.map(|(end, from)| end - from).sum();
                 published.waiting = sealed.waiting(&range.ends);
@@ -219,6 +210,11 @@ impl Publisher {
                 return Ok(Some(published));
             }
         }
+    }
+
+    /// Checks that a table is one of this stream; returns how far it is.
+    pub(crate) fn verify(&self, version: &dyn Version) -> Result<Progress, Error> {
+        self.table.verify(version, &self.new_progress(), &self.options, &self.columns)
     }
 
     /// The progress of a table without rows.
@@ -235,55 +231,64 @@ impl Publisher {
     }
 
     /// The table, which is made if there is none and messages are sealed.
-    fn load(&mut self, sealed: &Sealed) -> Result<Option<Loaded>, Error> {
-        let loaded = match self.table.catalog.load(&self.table.name)? {
-            Some(loaded) => loaded,
-            None if self.uuid.is_some() => return Err(dropped(&self.table.name)),
+    fn load(&mut self, sealed: &Sealed) -> Result<Option<Box<dyn Version>>, Error> {
+        let version = match self.table.format.load()? {
+            Some(version) => version,
+            None if self.identity.is_some() => return Err(dropped(&self.table.name)),
             None if sealed.ends().iter().all(|end| *end == 0) => return Ok(None),
             None => self.table.create(&self.columns, &self.new_progress(), &self.options)?,
         };
-        let uuid = loaded.metadata.uuid().to_string();
-        if self.uuid.as_ref().is_some_and(|known| *known != uuid) {
+        self.recognize(&*version)?;
+        Ok(Some(version))
+    }
+
+    /// Checks that a table is the one that this publisher has seen before.
+    pub(crate) fn recognize(&mut self, version: &dyn Version) -> Result<(), Error> {
+        let identity = version.identity();
+        if self.identity.as_ref().is_some_and(|known| *known != identity) {
             return Err(dropped(&self.table.name));
         }
-        self.uuid = Some(uuid);
-        Ok(Some(loaded))
+        self.identity = Some(identity.into());
+        Ok(())
     }
 
     /// Compares the table with the stream, and marks it.
-    fn note_stale(&mut self, loaded: Loaded, before: Progress) -> Result<(Loaded, Progress), Error> {
+    fn note_stale(
+        &mut self,
+        version: Box<dyn Version>,
+        before: Progress,
+    ) -> Result<(Box<dyn Version>, Progress), Error> {
         stale::check_end(&self.table.name, &self.stream.next_sequences()?, &before.sequences)?;
-        let found = stale::quick(self, &loaded, &before)?;
+        let found = stale::quick(self, &*version, &before)?;
         // What was marked stays so until it is repaired.
         if found.is_none() || before.stale.is_some() {
-            return Ok((loaded, before));
+            return Ok((version, before));
         }
         let progress = Progress { stale: found, ..before };
-        let loaded = self.table.note(&loaded, &progress)?;
-        Ok((loaded, progress))
+        let version = self.table.note(version, &progress)?;
+        Ok((version, progress))
     }
 
     /// Writes a range and commits it; `None`: another publisher was first.
     fn publish(
         &mut self,
-        loaded: &Loaded,
+        version: Box<dyn Version>,
         before: &Progress,
         range: &Range,
         sealed: &Sealed,
         names: &[String],
     ) -> Result<Option<Published>, Error> {
-        let commit = uuid::Uuid::new_v4().to_string();
-        let columns = &self.columns.columns;
-        let metadata = &loaded.metadata;
-        let current = metadata.current_schema().map_err(Error::Table)?;
-        let evolved = schema::evolved(columns, &current, metadata.last_column_id(), Misfits::Refuse)
+        let commit = new_commit();
+        let current = version.schema()?;
+        let evolved = version
+            .evolved(&self.columns.columns, Misfits::Refuse)
             .map_err(|error| Error::Table(format!("{}: {error}", self.table.name)))?;
         if evolved.is_some() && before.rows > 0 {
             let note = "the stream's schema has changed, and the table's follows; added fields are null in rows that were published before";
             self.notes.push(format!("{}: {note}", self.table.name));
         }
         let fields = evolved.as_ref().unwrap_or(&current);
-        let mut writer = self.writer(fields, metadata.location(), &commit)?;
+        let mut writer = self.writer(fields, &version.data(), &commit)?;
         let ends = &range.ends;
         let cursor = self.stream.cursor().to_sequences(ends.clone());
         let written = match range.times {
@@ -328,11 +333,11 @@ impl Publisher {
             false => progress,
         };
         if files.is_empty() {
-            self.table.note(loaded, &progress)?;
+            self.table.note(version, &progress)?;
             return Ok(Some(Published::default()));
         }
         let step = Step { progress, schema: evolved, added: &files, removed: Removed::Nothing };
-        match self.table.commit(loaded, before, &step) {
+        match self.table.commit(&*version, before, &step) {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Overtaken) => {
                 self.remove(&files);

@@ -1,13 +1,13 @@
 //! Writes days of a table again, or all of it, where its rows are not those of the stream any more.
 
 use crate::error::Error;
-use crate::progress::{Progress, checksum};
+use crate::format::{Removed, Step};
+use crate::progress::{Progress, checksum, new_commit};
 use crate::publisher::Publisher;
-use crate::schema::{self, Misfits};
+use crate::schema::Misfits;
 use crate::sealed::Sealed;
-use crate::snapshot::Removed;
-use crate::stale::{self, Stale, first_day, rows_of_days, times};
-use crate::table::{Outcome, Step, dropped};
+use crate::stale::{self, Stale, first_day, times};
+use crate::table::Outcome;
 use std::collections::BTreeSet;
 
 /// What a repair has done.
@@ -42,20 +42,16 @@ impl Publisher {
                 "{name}: there is no such table; `tapedb publish` without --repair makes it"
             ))
         };
-        let loaded = self.table.catalog.load(&name)?.ok_or_else(missing)?;
-        let uuid = loaded.metadata.uuid().to_string();
-        if self.uuid.as_ref().is_some_and(|known| *known != uuid) {
-            return Err(dropped(&name));
-        }
-        self.uuid = Some(uuid);
-        let before = self.table.verify(&loaded, &self.new_progress(), &self.options, &self.columns)?;
-        let mut found = stale::compare(self, &loaded, &before)?;
+        let version = self.table.format.load()?.ok_or_else(missing)?;
+        self.recognize(&*version)?;
+        let before = self.verify(&*version)?;
+        let mut found = stale::compare(self, &*version, &before)?;
         if all {
             found.whole.push("all was asked for".into());
         }
         if found.is_none() {
             if before.stale.is_some() {
-                self.table.note(&loaded, &Progress { stale: None, ..before })?;
+                self.table.note(version, &Progress { stale: None, ..before })?;
             }
             return Ok(Repaired { days: Some(0), ..Repaired::default() });
         }
@@ -68,7 +64,7 @@ impl Publisher {
         }
         // All of a table, but for what the stream has dropped by its retention.
         let in_table =
-            if self.columns.flattened.is_some() { Default::default() } else { rows_of_days(&loaded)? };
+            if self.columns.flattened.is_some() { Default::default() } else { version.rows_of_days()? };
         let removed = match (is_whole, first) {
             (true, None) => Removed::All,
             (true, Some(first)) => {
@@ -81,14 +77,17 @@ impl Publisher {
             true => sealed.ends(),
             false => before.sequences.clone(),
         };
-        let columns = &self.columns.columns;
-        let metadata = &loaded.metadata;
-        let misfits = if is_whole { Misfits::Replace } else { Misfits::Refuse };
-        let current = metadata.current_schema().map_err(Error::Table)?;
-        let evolved = schema::evolved(columns, &current, metadata.last_column_id(), misfits)?;
+        let misfits = match is_whole {
+            true => Misfits::Replace { is_all: removed == Removed::All },
+            false => Misfits::Refuse,
+        };
+        let current = version.schema()?;
+        let evolved = version
+            .evolved(&self.columns.columns, misfits)
+            .map_err(|error| Error::Table(format!("{name}: {error}")))?;
         let fields = evolved.as_ref().unwrap_or(&current);
-        let commit = uuid::Uuid::new_v4().to_string();
-        let mut writer = self.writer(fields, metadata.location(), &commit)?;
+        let commit = new_commit();
+        let mut writer = self.writer(fields, &version.data(), &commit)?;
         let written = self.write_days(&found, is_whole, first, &ends, &mut writer);
         let (messages, rows) = match written {
             Ok(counts) => counts,
@@ -120,7 +119,7 @@ impl Publisher {
             ..before.clone()
         };
         let step = Step { progress, schema: evolved, added: &files, removed };
-        match self.table.commit(&loaded, &before, &step) {
+        match self.table.commit(&*version, &before, &step) {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Overtaken) => {
                 self.remove(&files);

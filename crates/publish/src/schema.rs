@@ -1,8 +1,8 @@
-//! Columns as Iceberg's schema: for a new table, for one that exists, and from one version of the record type to the next.
+//! Columns as a table's schema: for a new table, for one that exists, and from one version of the record type to the next.
 
 use crate::columns::{Column, Ids, Type};
 use crate::error::Error;
-use crate::spec::schema::{Primitive, Schema, TableField, TableType};
+use crate::fields::{Primitive, Schema, TableField, TableType};
 use serde_json::Map;
 
 /// The schema of a new table. Catalogues may give its fields other numbers: [`ids`] finds them.
@@ -43,9 +43,20 @@ pub(crate) fn primitive(ty: &Type) -> Primitive {
 pub(crate) enum Misfits {
     /// They are an error.
     Refuse,
-    /// A new field takes the name, and the old one goes: all rows are written again.
-    Replace,
+    /// A new field takes the name, and the old one goes: rows are written again. `is_all`: no row of before stays.
+    Replace { is_all: bool },
 }
+
+/// Whether a field that exists may get a wider type while its files stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Widening {
+    Allowed,
+    /// It is a misfit.
+    Misfit,
+}
+
+/// What is done about fields whose types are others.
+pub(crate) type Rules = (Misfits, Widening);
 
 /// The schema with all columns, where the table's lacks some or has narrower types; `None`: it has all. Fields of the table that are no
 /// columns stay: they are of earlier versions, or of others.
@@ -56,20 +67,20 @@ pub(crate) fn evolved(
     columns: &[Column],
     schema: &Schema,
     last_id: i32,
-    misfits: Misfits,
+    rules: Rules,
 ) -> Result<Option<Schema>, Error> {
     let mut last = last_id;
-    let fields = merged(columns, &schema.fields, (&mut last, misfits), "")?;
+    let fields = merged(columns, &schema.fields, (&mut last, rules), "")?;
     Ok(fields.map(|fields| Schema { id: schema.id, fields }))
 }
 
-type Merging<'a> = (&'a mut i32, Misfits);
+type Merging<'a> = (&'a mut i32, Rules);
 
 /// Fields with all columns; `None`: they are as they were.
 fn merged(
     columns: &[Column],
     old: &[TableField],
-    (last, misfits): Merging<'_>,
+    (last, rules): Merging<'_>,
     path: &str,
 ) -> Result<Option<Vec<TableField>>, Error> {
     let (mut fields, mut is_changed) = (old.to_vec(), false);
@@ -80,7 +91,7 @@ fn merged(
             is_changed = true;
             continue;
         };
-        match merged_type(&column.ty, &found.ty, (&mut *last, misfits), &path)? {
+        match merged_type(&column.ty, &found.ty, (&mut *last, rules), &path)? {
             Merged::Same => continue,
             Merged::New(ty) => found.ty = ty,
             Merged::Other => {
@@ -101,15 +112,11 @@ enum Merged {
     Other,
 }
 
-fn merged_type(
-    ty: &Type,
-    old: &TableType,
-    (last, misfits): Merging<'_>,
-    path: &str,
-) -> Result<Merged, Error> {
+fn merged_type(ty: &Type, old: &TableType, (last, rules): Merging<'_>, path: &str) -> Result<Merged, Error> {
+    let (misfits, widening) = rules;
     match (ty, old) {
         (Type::List(item), TableType::List(element)) => {
-            Ok(match merged_type(&item.ty, &element.ty, (last, misfits), &format!("{path}.element"))? {
+            Ok(match merged_type(&item.ty, &element.ty, (last, rules), &format!("{path}.element"))? {
                 Merged::New(ty) => {
                     Merged::New(TableType::List(Box::new(TableField { ty, ..(**element).clone() })))
                 }
@@ -117,14 +124,14 @@ fn merged_type(
             })
         }
         (Type::Struct(parts), TableType::Struct(record)) => {
-            let fields = merged(parts, record, (last, misfits), &format!("{path}."))?;
+            let fields = merged(parts, record, (last, rules), &format!("{path}."))?;
             Ok(fields.map_or(Merged::Same, |fields| Merged::New(TableType::Struct(fields))))
         }
         (ty, TableType::Primitive(old)) if !matches!(ty, Type::List(_) | Type::Struct(_)) => {
             let new = primitive(ty);
             if new == *old || widens(&new, old) {
                 Ok(Merged::Same)
-            } else if widens(old, &new) {
+            } else if widens(old, &new) && widening == Widening::Allowed {
                 Ok(Merged::New(TableType::Primitive(new)))
             } else {
                 misfit(misfits, path, old, &new)
@@ -141,9 +148,9 @@ fn misfit(
     new: &impl std::fmt::Display,
 ) -> Result<Merged, Error> {
     match misfits {
-        Misfits::Replace => Ok(Merged::Other),
+        Misfits::Replace { .. } => Ok(Merged::Other),
         Misfits::Refuse => Err(Error::Table(format!(
-            "field {path:?} has the type {old} in the table and {new} in the stream, which no engine converts; write the table again with \
+            "field {path:?} has the type {old} in the table and {new} in the stream, which readers of the table do not convert; write the table again with \
              `publish --repair --all`, or publish to another table"
         ))),
     }
@@ -200,6 +207,8 @@ mod tests {
     use super::*;
     use crate::columns::How;
 
+    const REFUSE: Rules = (Misfits::Refuse, Widening::Allowed);
+
     fn column(name: &str, ty: Type) -> Column {
         Column { name: name.into(), required: false, ty, how: How::Same, source: 0 }
     }
@@ -216,25 +225,30 @@ mod tests {
     fn numbers_stay_with_names() {
         let first = new(&columns(Type::Float, &[]));
         let before = ids(&columns(Type::Float, &[]), &first).unwrap();
-        assert!(evolved(&columns(Type::Float, &[]), &first, 5, Misfits::Refuse).unwrap().is_none());
+        assert!(evolved(&columns(Type::Float, &[]), &first, 5, REFUSE).unwrap().is_none());
         let wider = columns(Type::Double, &["more"]);
-        let second = evolved(&wider, &first, 5, Misfits::Refuse).unwrap().unwrap();
+        let second = evolved(&wider, &first, 5, REFUSE).unwrap().unwrap();
         let after = ids(&wider, &second).unwrap();
         assert_eq!(after[..2], before);
         assert_eq!(after[2].id, 6);
+        let strict = (Misfits::Refuse, Widening::Misfit);
+        assert!(evolved(&columns(Type::Double, &[]), &first, 5, strict).is_err());
+        assert!(evolved(&columns(Type::Float, &["more"]), &first, 5, strict).unwrap().is_some());
         // A table that is wider takes narrower values, and what is not published any more stays.
-        assert!(evolved(&columns(Type::Float, &[]), &second, 6, Misfits::Refuse).unwrap().is_none());
+        assert!(evolved(&columns(Type::Float, &[]), &second, 6, REFUSE).unwrap().is_none());
     }
 
     #[test]
     fn types_that_do_not_fit_are_named() {
         let first = new(&columns(Type::Double, &[]));
         let other = columns(Type::Decimal(18, 4), &[]);
-        let error = evolved(&other, &first, 5, Misfits::Refuse).unwrap_err().to_string();
+        let error = evolved(&other, &first, 5, REFUSE).unwrap_err().to_string();
         assert!(error.contains("entries.element.price") && error.contains("--repair"), "{error}");
-        let second = evolved(&other, &first, 5, Misfits::Replace).unwrap().unwrap();
+        let second = evolved(&other, &first, 5, (Misfits::Replace { is_all: true }, Widening::Allowed))
+            .unwrap()
+            .unwrap();
         assert_eq!(ids(&other, &second).unwrap()[1].parts[0].parts[0].id, 6);
         let list = vec![column("flag", Type::List(Box::new(column("element", Type::Int))))];
-        assert!(evolved(&list, &first, 5, Misfits::Refuse).is_err());
+        assert!(evolved(&list, &first, 5, REFUSE).is_err());
     }
 }

@@ -2,26 +2,16 @@
 
 use crate::catalog::Loaded;
 use crate::error::Error;
+use crate::fields::Schema;
 use crate::files::NewFile;
+use crate::format::Removed;
 use crate::manifests;
 use crate::place::Place;
 use crate::progress::COMMIT;
 use crate::spec::manifest::{self, Entry, Listed};
 use crate::spec::metadata::{MAIN, now_ms};
-use crate::spec::schema::Schema;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Which files of the table go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Removed {
-    /// None: rows are added.
-    Nothing,
-    /// Those of some days.
-    Days(BTreeSet<i32>),
-    /// All, with what others have recorded as deleted in them.
-    All,
-}
 
 /// What the next snapshot is made of.
 #[derive(Debug)]
@@ -31,7 +21,6 @@ pub(crate) struct Change<'a> {
     pub schema: Option<&'a Schema>,
     pub added: &'a [NewFile],
     pub removed: &'a Removed,
-    pub with_buckets: bool,
     /// Properties that are set.
     pub properties: BTreeMap<String, String>,
     /// Properties that go.
@@ -135,7 +124,7 @@ impl Change<'_> {
             let entries: Vec<(Entry, bool)> = manifest
                 .alive(&listed)
                 .into_iter()
-                .map(|entry| (entry.clone(), self.removes(&entry)))
+                .map(|entry| (entry.clone(), self.removed.contains(entry.day)))
                 .collect();
             if !entries.iter().any(|(_, is_removed)| *is_removed) {
                 list.push(listed);
@@ -151,8 +140,9 @@ impl Change<'_> {
         if !self.added.is_empty() {
             self.added.iter().for_each(|file| new.add(file.rows, file.bytes));
             let order = metadata.sort_order();
-            let files: Vec<_> = self.added.iter().map(|file| file.entry(self.with_buckets, order)).collect();
             let partitions = metadata.partitions();
+            let files: Vec<_> =
+                self.added.iter().map(|file| file.entry(partitions.len() > 1, order)).collect();
             let added =
                 |url: &str| manifest::added(&files, (&schema, metadata.spec_id(), &partitions), id, url);
             list.push(put("m", &mut prepared.files, &added)?.1);
@@ -196,14 +186,6 @@ impl Change<'_> {
         let (after, _) = metadata.changed(&self.base.location, &updates).map_err(Error::Table)?;
         prepared.updates.extend(updates);
         after.current_schema().map_err(Error::Table)
-    }
-
-    fn removes(&self, entry: &Entry) -> bool {
-        match self.removed {
-            Removed::Nothing => false,
-            Removed::All => true,
-            Removed::Days(days) => entry.day.is_some_and(|day| days.contains(&day)),
-        }
     }
 
     fn summary(&self, new: Counts, gone: Counts) -> Map<String, Json> {

@@ -1,16 +1,12 @@
 //! Whether the rows of a table are still those of the stream: messages are deleted, rewritten, lost, and symbols are renamed.
 
-use crate::catalog::Loaded;
 use crate::error::Error;
 use crate::files::date;
-use crate::manifests;
+use crate::format::Version;
 use crate::progress::{Progress, checksum};
 use crate::publisher::Publisher;
 use crate::rows::DAY;
-use crate::settings::TableName;
-use crate::spec::manifest::DATA;
 use crate::table::check_rows;
-use std::collections::BTreeMap;
 use tapedb_engine::Stream;
 use tapedb_schema::Timestamp;
 
@@ -68,7 +64,7 @@ impl Stale {
 /// What is stale, as far as it is to be marked.
 pub(crate) fn quick(
     publisher: &Publisher,
-    loaded: &Loaded,
+    version: &dyn Version,
     progress: &Progress,
 ) -> Result<Option<String>, Error> {
     if is_renamed(&publisher.stream.symbols(), progress) {
@@ -79,17 +75,21 @@ pub(crate) fn quick(
     if count.columns(&publisher.record.name, [""; 0]).count()? == progress.messages {
         return Ok(None);
     }
-    Ok(compare(publisher, loaded, progress)?.text())
+    Ok(compare(publisher, version, progress)?.text())
 }
 
 const RENAMED: &str = "symbols have been renamed";
 
 /// All that is stale.
-pub(crate) fn compare(publisher: &Publisher, loaded: &Loaded, progress: &Progress) -> Result<Stale, Error> {
+pub(crate) fn compare(
+    publisher: &Publisher,
+    version: &dyn Version,
+    progress: &Progress,
+) -> Result<Stale, Error> {
     let Publisher { stream, record, table, columns, .. } = publisher;
     let mut stale = Stale::default();
     let wrong = [
-        check_rows(&table.name, &loaded.metadata, progress),
+        check_rows(&table.name, version, progress),
         check_end(&table.name, &stream.next_sequences()?, &progress.sequences),
     ];
     stale.whole.extend(wrong.into_iter().filter_map(Result::err).map(|error| error.to_string()));
@@ -112,7 +112,7 @@ pub(crate) fn compare(publisher: &Publisher, loaded: &Loaded, progress: &Progres
         }
         return Ok(stale);
     }
-    let in_table = rows_of_days(loaded)?;
+    let in_table = version.rows_of_days()?;
     let Some(in_stream) = days_of(stream)? else {
         let gone = |(day, rows): (&i32, &u64)| StaleDay { day: *day, in_table: *rows, in_stream: 0 };
         stale.days = if first.is_none() { in_table.iter().map(gone).collect() } else { Vec::new() };
@@ -146,20 +146,6 @@ pub(crate) fn first_day(stream: &Stream) -> Result<Option<i32>, Error> {
     Ok(Some(times.map_or(i32::MAX, |(first, _)| first.0.div_euclid(DAY) as i32 + 1)))
 }
 
-/// Rows of each day in the table.
-pub(crate) fn rows_of_days(loaded: &Loaded) -> Result<BTreeMap<i32, u64>, Error> {
-    let mut days = BTreeMap::new();
-    let Some(snapshot) = loaded.metadata.current_snapshot() else { return Ok(days) };
-    for listed in manifests::list(&snapshot)?.iter().filter(|listed| listed.content == DATA) {
-        for entry in manifests::manifest(listed)?.alive(listed) {
-            if let Some(day) = entry.day {
-                *days.entry(day).or_default() += entry.rows;
-            }
-        }
-    }
-    Ok(days)
-}
-
 /// The days from the stream's first message to its last.
 fn days_of(stream: &Stream) -> Result<Option<std::ops::RangeInclusive<i32>>, Error> {
     let day = |time: Timestamp| time.0.div_euclid(DAY) as i32;
@@ -183,7 +169,7 @@ pub(crate) fn is_renamed(names: &[String], progress: &Progress) -> bool {
 ///
 /// # Errors
 /// When it has fewer: it is an older state of the stream.
-pub(crate) fn check_end(name: &TableName, next: &[u64], reached: &[u64]) -> Result<(), Error> {
+pub(crate) fn check_end(name: &str, next: &[u64], reached: &[u64]) -> Result<(), Error> {
     let Some((next, reached)) = next.iter().zip(reached).find(|(next, reached)| next < reached) else {
         return Ok(());
     };

@@ -33,7 +33,7 @@ pub(crate) struct Writer {
     ids: Vec<Ids>,
     schema: SchemaRef,
     place: Place,
-    /// The table's location, without a slash at its end.
+    /// The folder of the table's files, without a slash at its end.
     location: String,
     options: Options,
     /// Distinguishes the files of this commit from all others.
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes files below a table's location, called after the commit.
+    /// Writes files below a folder of the table, called after the commit.
     pub fn new(
         columns: Columns,
         ids: Vec<Ids>,
@@ -114,7 +114,7 @@ impl Writer {
 
     fn open(&mut self, partition: Partition) -> Result<Open, Error> {
         let folder = folder(partition, self.options.symbol_buckets > 0);
-        let url = format!("{}/data/{folder}/{}-{:05}.parquet", self.location, self.commit, self.next);
+        let url = format!("{}/{folder}/{}-{:05}.parquet", self.location, self.commit, self.next);
         self.next += 1;
         let draft = self.place.draft(&url)?;
         // Without Arrow's own schema: engines would take its dictionaries for the types of the table.

@@ -1,8 +1,9 @@
 //! Tables in a folder or bucket without a catalogue beside them, as Hadoop's catalogue has them: `namespace/table/metadata/v3.metadata.json`
 //! is the third version, and creating the fourth is the commit.
 
-use crate::catalog::{Catalog, CommitFailure, Creation, Loaded, changed, read_metadata};
+use crate::catalog::{Catalog, Creation, Loaded, changed, read_metadata};
 use crate::error::Error;
+use crate::format::CommitFailure;
 use crate::place::Place;
 use crate::settings::TableName;
 use serde_json::Value as Json;

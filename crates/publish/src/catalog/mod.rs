@@ -8,10 +8,11 @@ pub(crate) mod rest;
 pub(crate) mod sql;
 
 use crate::error::Error;
+use crate::fields::Schema;
+use crate::format::CommitFailure;
 use crate::place::Place;
 use crate::settings::TableName;
 use crate::spec::metadata::{Metadata, PartitionField};
-use crate::spec::schema::Schema;
 use flate2::read::GzDecoder;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::io::Read;
 ///
 /// Always true: [`Catalog::commit`] changes a table from the metadata that it was given to the next, or not at all; of two that begin with
 /// the same, one gets [`CommitFailure::Conflict`].
-pub trait Catalog: Debug + Send {
+pub trait Catalog: Debug + Send + Sync {
     /// The newest metadata of a table; `None`: there is no such table.
     ///
     /// # Errors
@@ -68,23 +69,6 @@ pub struct Creation {
     /// The order of rows in files, as Iceberg writes it.
     pub(crate) order: Json,
     pub(crate) properties: BTreeMap<String, String>,
-}
-
-/// Why a table was not changed.
-#[derive(Debug)]
-pub enum CommitFailure {
-    /// It is another one by now: load it again.
-    Conflict(String),
-    /// It is unchanged.
-    Failed(Error),
-    /// It may have been changed: load it and look.
-    Unknown(Error),
-}
-
-impl From<Error> for CommitFailure {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
 }
 
 impl Creation {

@@ -1,7 +1,8 @@
 //! A server that speaks Iceberg's REST protocol: Lakekeeper, Polaris, Nessie, Unity, those of clouds.
 
-use crate::catalog::{Catalog, CommitFailure, Creation, Loaded};
+use crate::catalog::{Catalog, Creation, Loaded};
 use crate::error::Error;
+use crate::format::CommitFailure;
 use crate::settings::{CatalogSettings, TableName};
 use crate::spec::metadata::{Metadata, partitions_json};
 use reqwest::{Client, RequestBuilder, StatusCode};

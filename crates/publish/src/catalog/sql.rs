@@ -1,13 +1,15 @@
 //! An SQLite database with the tables of Iceberg's JDBC catalogue, which pyiceberg, Spark and others read and write too.
 
 use crate::catalog::folder::url_of;
-use crate::catalog::{Catalog, CommitFailure, Creation, Loaded, changed, read_metadata};
+use crate::catalog::{Catalog, Creation, Loaded, changed, read_metadata};
 use crate::error::Error;
+use crate::format::CommitFailure;
 use crate::place::Place;
 use crate::settings::TableName;
 use crate::spec::metadata::Metadata;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde_json::Value as Json;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a statement waits while another program writes.
@@ -26,7 +28,7 @@ create table if not exists iceberg_namespace_properties (
 /// A database with the names of tables.
 #[derive(Debug)]
 pub struct SqlCatalog {
-    connection: Connection,
+    connection: Mutex<Connection>,
     path: String,
     /// Several catalogues may be in a database.
     name: String,
@@ -49,7 +51,11 @@ impl SqlCatalog {
         connection.execute_batch(TABLES).map_err(failed)?;
         let has_types = connection.prepare("select iceberg_type from iceberg_tables limit 0").is_ok();
         let (path, name) = (path.to_string(), name.to_string());
-        Ok(Self { connection, path, name, warehouse, has_types })
+        Ok(Self { connection: Mutex::new(connection), path, name, warehouse, has_types })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn key(&self, name: &TableName) -> [String; 3] {
@@ -75,7 +81,7 @@ impl Catalog for SqlCatalog {
     fn load(&self, name: &TableName) -> Result<Option<Loaded>, Error> {
         let [catalog, namespace, table] = self.key(name);
         let location: Option<Option<String>> = self
-            .connection
+            .connection()
             .query_row(
                 "select metadata_location from iceberg_tables where catalog_name = ?1 and table_namespace = ?2 and table_name = ?3",
                 params![catalog, namespace, table],
@@ -101,19 +107,19 @@ impl Catalog for SqlCatalog {
         let metadata = creation.metadata(&url);
         let location = self.write(&metadata, 0)?;
         let failed = |error| CommitFailure::Unknown(self.failed(&error));
-        self.connection
+        self.connection()
             .execute(
                 "insert or ignore into iceberg_namespace_properties values (?1, ?2, 'exists', 'true')",
                 params![catalog, namespace],
             )
             .map_err(failed)?;
         let made = match self.has_types {
-            true => self.connection.execute(
+            true => self.connection().execute(
                 "insert or ignore into iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type) \
                  values (?1, ?2, ?3, ?4, 'TABLE')",
                 params![catalog, namespace, table, location],
             ),
-            false => self.connection.execute(
+            false => self.connection().execute(
                 "insert or ignore into iceberg_tables (catalog_name, table_namespace, table_name, metadata_location) \
                  values (?1, ?2, ?3, ?4)",
                 params![catalog, namespace, table, location],
@@ -140,7 +146,7 @@ impl Catalog for SqlCatalog {
         let file = base.location.rsplit('/').next().unwrap_or_default();
         let version = file.split('-').next().and_then(|version| version.parse::<u64>().ok()).unwrap_or(0);
         let location = self.write(&metadata, version + 1)?;
-        let replaced = self.connection.execute(
+        let replaced = self.connection().execute(
             "update iceberg_tables set metadata_location = ?1, previous_metadata_location = ?2 \
              where catalog_name = ?3 and table_namespace = ?4 and table_name = ?5 and metadata_location = ?2",
             params![location, base.location, catalog, namespace, table],

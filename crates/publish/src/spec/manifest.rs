@@ -1,8 +1,8 @@
 //! Manifests, which name files, and lists of manifests, which are snapshots. Fields are found by their numbers in the specification.
 
+use crate::fields::Schema;
 use crate::spec::avro::{AvroFile, Type, Value};
 use crate::spec::metadata::{PartitionField, partitions_json};
-use crate::spec::schema::Schema;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A table's metadata: its JSON, what publishing reads of it, and the changes of Iceberg's REST protocol, applied as a server does it.
 
-use crate::spec::schema::Schema;
+use crate::fields::Schema;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

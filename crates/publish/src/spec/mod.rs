@@ -6,4 +6,3 @@
 pub(crate) mod avro;
 pub(crate) mod manifest;
 pub(crate) mod metadata;
-pub(crate) mod schema;

@@ -11,8 +11,15 @@ use tapedb_engine::StreamOptions;
 use tapedb_publish::{Error, Options, Publisher};
 use tapedb_schema::Timestamp;
 
-#[test]
-fn awkward_values_are_what_they_were() {
+in_each_format! {
+    awkward_values_are_what_they_were,
+    a_decimal_that_does_not_fit_names_its_message,
+    entries_become_rows,
+    spaces_have_numbers_of_their_own,
+    memory_and_size_divide_files_and_commits,
+}
+
+fn awkward_values_are_what_they_were(kind: Kind) {
     let schema = "enum Side { BUY = 1, SELL = 2 }
         record Level { price: decimal64, size: u64 }
         record Trade { price: f64 }
@@ -20,7 +27,7 @@ fn awkward_values_are_what_they_were() {
         message Bar { volume: u64, a: i8, b: u32, c: i64, d: decimal64?, e: decimal(18,4), at: timestamp, day: time_of_day?,
             side: Side?, text: string, raw: binary, levels: array<record<Level>>, one: record<Level|Trade>?, none: record<Empty>?,
             flags: array<bool?>, times: array<timestamp>, letter: char, code: ascii(4) }";
-    let fixture = Fixture::new(schema);
+    let fixture = Fixture::of(kind, schema);
     let layouts = fixture.stream.layouts();
     let rows = [
         r#"{"$type": "Bar", "volume": 18446744073709551615, "a": -128, "b": 4294967295, "c": -9223372036854775808, "d": null,
@@ -83,9 +90,8 @@ fn awkward_values_are_what_they_were() {
     );
 }
 
-#[test]
-fn a_decimal_that_does_not_fit_names_its_message() {
-    let fixture = Fixture::new(SCHEMA);
+fn a_decimal_that_does_not_fit_names_its_message(kind: Kind) {
+    let fixture = Fixture::of(kind, SCHEMA);
     fixture.add(30, FIRST);
     let mut loader = fixture.stream.loader().unwrap();
     let bar = r#"{"$type": "Bar", "close": "1.23456", "volume": 1}"#;
@@ -147,11 +153,10 @@ fn rows_are_sorted_in_partitions_and_files_have_statistics() {
     }
 }
 
-#[test]
-fn entries_become_rows() {
+fn entries_become_rows(kind: Kind) {
     let schema = "record Trade { price: f64, size: u64 } record Quote { bid: f64 }
         message Bar { volume: u64, entries: array<record<Trade|Quote>> }";
-    let fixture = Fixture::new(schema);
+    let fixture = Fixture::of(kind, schema);
     let mut loader = fixture.stream.loader().unwrap();
     for (time, row) in (0..).zip([
         r#"{"$type": "Bar", "volume": 1, "entries": [{"$type": "Trade", "price": 1.5, "size": 2}, {"$type": "Quote", "bid": 3.5}]}"#,
@@ -182,16 +187,14 @@ fn entries_become_rows() {
         &fixture.db,
         &fixture.stream,
         "Bar",
-        &name(),
-        &fixture.settings(),
+        &fixture.target(),
         &Options { flatten: Some("volume".into()), ..small() },
     );
     assert!(error.unwrap_err().to_string().contains("no array"));
 }
 
-#[test]
-fn spaces_have_numbers_of_their_own() {
-    let fixture = Fixture::with(SCHEMA, StreamOptions { spaces: 2, ..StreamOptions::default() });
+fn spaces_have_numbers_of_their_own(kind: Kind) {
+    let fixture = Fixture::with(kind, SCHEMA, StreamOptions { spaces: 2, ..StreamOptions::default() });
     for space in 0..2 {
         let mut loader = fixture.stream.loader_in(space).unwrap();
         let bar = r#"{"$type": "Bar", "close": "1.5", "volume": 1}"#;
@@ -210,9 +213,8 @@ fn spaces_have_numbers_of_their_own() {
     assert!(batch.column_by_name("space").is_some());
 }
 
-#[test]
-fn memory_and_size_divide_files_and_commits() {
-    let fixture = Fixture::new(SCHEMA);
+fn memory_and_size_divide_files_and_commits(kind: Kind) {
+    let fixture = Fixture::of(kind, SCHEMA);
     for round in 0..6 {
         fixture.add(20_000, FIRST + round * DAY);
     }

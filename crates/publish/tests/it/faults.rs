@@ -6,7 +6,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tapedb_engine::{ObjectError, ObjectFault, ObjectStore};
-use tapedb_publish::{Catalog, CatalogSettings, Error, FolderCatalog, Options, Publisher};
+use tapedb_publish::{Catalog, Error, FolderCatalog, Options, Publisher, Target};
+
+in_each_format! {
+    each_operation_of_the_store_fails_once,
+}
 
 /// Objects in memory; the operation whose turn it is fails.
 #[derive(Debug, Default)]
@@ -81,29 +85,34 @@ fn store(bucket: &str) -> Arc<Faulty> {
 }
 
 /// The table's rows, as it is in the store: copied into files, which the reader of the tests reads.
-fn table(bucket: &str, folder: &std::path::Path) -> Option<Table> {
-    let catalog = FolderCatalog::open(&format!("faulty://{bucket}/lake")).unwrap();
-    let loaded = catalog.load(&name()).unwrap()?;
+fn table(kind: Kind, bucket: &str, folder: &std::path::Path) -> Option<Table> {
     for (key, content) in store(bucket).objects.lock().unwrap().iter() {
         let path = folder.join(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
+    if kind == Kind::Delta {
+        return Table::delta(&folder.join("lake"));
+    }
+    let catalog = FolderCatalog::open(&format!("faulty://{bucket}/lake")).unwrap();
+    let loaded = catalog.load(&name()).unwrap()?;
     let prefix = format!("faulty://{bucket}/");
     Some(Table::with(loaded.metadata, &|url| folder.join(url.strip_prefix(&prefix).unwrap())))
 }
 
 /// Publishes two rounds into a bucket, in which the given operation fails; returns how many there were.
-fn publish_with_fault(fixture: &Fixture, bucket: &str, at: i64, is_done: bool) -> u64 {
+fn publish_with_fault(fixture: &Fixture, kind: Kind, bucket: &str, at: i64, is_done: bool) -> u64 {
     let store = store(bucket);
     store.left.store(at, Ordering::Relaxed);
     store.is_done.store(is_done, Ordering::Relaxed);
-    let settings: CatalogSettings = format!("folder:faulty://{bucket}/lake").parse().unwrap();
+    let target = match kind {
+        Kind::Iceberg => iceberg(&format!("folder:faulty://{bucket}/lake").parse().unwrap()),
+        Kind::Delta => Target::delta(&format!("faulty://{bucket}/lake")).unwrap(),
+    };
     let options = Options { file_bytes: 1_000_000, ..small() };
     let mut failures = 0;
     loop {
-        let mut publisher =
-            Publisher::open(&fixture.db, &fixture.stream, "Bar", &name(), &settings, &options).unwrap();
+        let mut publisher = Publisher::open(&fixture.db, &fixture.stream, "Bar", &target, &options).unwrap();
         match publisher.step() {
             Ok(Some(_)) => {}
             Ok(None) => break,
@@ -116,19 +125,18 @@ fn publish_with_fault(fixture: &Fixture, bucket: &str, at: i64, is_done: bool) -
     store.count.load(Ordering::Relaxed)
 }
 
-#[test]
-fn each_operation_of_the_store_fails_once() {
+fn each_operation_of_the_store_fails_once(kind: Kind) {
     let fixture = Fixture::new(SCHEMA);
     fixture.add(200, FIRST);
     let folder = tempfile::tempdir().unwrap();
-    let operations = publish_with_fault(&fixture, "none", -1, false);
+    let operations = publish_with_fault(&fixture, kind, &format!("{kind:?}"), -1, false);
     assert!(operations > 10, "{operations}");
     for at in 0..operations as i64 {
         for is_done in [false, true] {
-            let bucket = format!("b{at}{is_done}");
-            publish_with_fault(&fixture, &bucket, at, is_done);
+            let bucket = format!("{kind:?}{at}{is_done}");
+            publish_with_fault(&fixture, kind, &bucket, at, is_done);
             let path = folder.path().join(&bucket);
-            let table = table(&bucket, &path).unwrap();
+            let table = table(kind, &bucket, &path).unwrap();
             table.check(&fixture.stream);
             assert_eq!(vec![table.sequence()], fixture.stream.next_sequences().unwrap(), "operation {at}");
         }

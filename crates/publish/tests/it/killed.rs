@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
-use tapedb_publish::{Catalog, CatalogSettings, Publisher, SqlCatalog};
+use tapedb_publish::{Catalog, Publisher, SqlCatalog, Target};
 
 const ROLE: &str = "TAPEDB_PUBLISH_CHILD";
 
@@ -21,12 +21,20 @@ fn child_of_another_test() {
     let (Ok(settings), Some(path)) = (std::env::var(ROLE), std::env::var_os("TAPEDB_PUBLISH_DB")) else {
         return;
     };
-    let settings: CatalogSettings = settings.parse().unwrap();
+    let target = target(&settings);
     loop {
         let db = Database::open_read_only(Path::new(&path)).unwrap();
         let stream = db.stream("bars").unwrap();
-        let mut publisher = Publisher::open(&db, &stream, "Bar", &name(), &settings, &small()).unwrap();
+        let mut publisher = Publisher::open(&db, &stream, "Bar", &target, &small()).unwrap();
         publish(&mut publisher);
+    }
+}
+
+/// A catalogue's settings, or `delta:` and a folder.
+fn target(text: &str) -> Target {
+    match text.strip_prefix("delta:") {
+        Some(folder) => Target::delta(folder).unwrap(),
+        None => iceberg(&text.parse().unwrap()),
     }
 }
 
@@ -57,9 +65,8 @@ fn kill_often(settings: &str, table: impl Fn() -> Option<Table>) {
             last = table.sequence();
         }
     }
-    let settings: CatalogSettings = settings.parse().unwrap();
     let mut publisher =
-        Publisher::open(&fixture.db, &fixture.stream, "Bar", &name(), &settings, &small()).unwrap();
+        Publisher::open(&fixture.db, &fixture.stream, "Bar", &target(&settings), &small()).unwrap();
     publish(&mut publisher);
     let table = table().unwrap();
     assert_eq!(vec![table.sequence()], fixture.stream.next_sequences().unwrap());
@@ -89,4 +96,9 @@ fn a_publisher_with_an_sql_catalogue_is_killed_often() {
         let catalog = SqlCatalog::open(file.to_str().unwrap(), "lake", lake.to_str().unwrap()).unwrap();
         Some(Table::of(catalog.load(&name()).unwrap()?.metadata))
     });
+}
+
+#[test]
+fn a_publisher_of_a_delta_table_is_killed_often() {
+    kill_often("delta:FOLDER/lake", || Table::delta(&folder().join("lake")));
 }

@@ -1,6 +1,8 @@
 //! Tables of streams, read back file by file: exactly once, whatever happens.
 
 mod content;
+mod delta;
+mod delta_log;
 mod faults;
 mod killed;
 mod others;

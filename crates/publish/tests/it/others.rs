@@ -3,8 +3,14 @@
 use crate::support::*;
 use serde_json::json;
 use std::thread;
+use tapedb_arrow::Decimals;
 use tapedb_engine::Database;
-use tapedb_publish::{Catalog, Error, FolderCatalog, Options, Publisher, SqlCatalog};
+use tapedb_publish::{Catalog, Error, FolderCatalog, Options, Publisher, SqlCatalog, Target};
+
+in_each_format! {
+    a_table_that_is_dropped_is_an_error_and_then_made_anew,
+    tables_of_other_streams_and_other_options_are_refused,
+}
 
 #[test]
 fn several_publish_at_once() {
@@ -12,21 +18,25 @@ fn several_publish_at_once() {
     for round in 0..8 {
         fixture.add(500, FIRST + round * DAY / 2);
     }
-    for settings in ["folder:FOLDER/lake", "sql:FOLDER/catalog.db,warehouse=FOLDER/sql"] {
-        let settings = settings.replace("FOLDER", fixture.folder.path().to_str().unwrap()).parse().unwrap();
+    let folder = fixture.folder.path().to_str().unwrap();
+    let catalogues = ["folder:FOLDER/lake", "sql:FOLDER/catalog.db,warehouse=FOLDER/sql"];
+    let mut targets =
+        catalogues.map(|text| iceberg(&text.replace("FOLDER", folder).parse().unwrap())).to_vec();
+    targets.push(Target::delta(&format!("{folder}/delta")).unwrap());
+    for target in targets {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let db = Database::open_read_only(fixture.folder.path().join("db")).unwrap();
                     let stream = db.stream("bars").unwrap();
-                    let mut publisher =
-                        Publisher::open(&db, &stream, "Bar", &name(), &settings, &small()).unwrap();
+                    let mut publisher = Publisher::open(&db, &stream, "Bar", &target, &small()).unwrap();
                     publish(&mut publisher);
                 });
             }
         });
     }
     fixture.table().check(&fixture.stream);
+    Table::delta(&fixture.folder.path().join("delta")).unwrap().check(&fixture.stream);
     let (file, lake) = (fixture.folder.path().join("catalog.db"), fixture.folder.path().join("sql"));
     let catalog = SqlCatalog::open(file.to_str().unwrap(), "lake", lake.to_str().unwrap()).unwrap();
     Table::of(catalog.load(&name()).unwrap().unwrap().metadata).check(&fixture.stream);
@@ -50,8 +60,8 @@ fn snapshot_of_others(fixture: &Fixture, operation: &str, records: Option<&str>)
     catalog.commit(&name(), &base, &[], &updates).unwrap();
 }
 
-fn published() -> (Fixture, Publisher) {
-    let fixture = Fixture::new(SCHEMA);
+fn published(kind: Kind) -> (Fixture, Publisher) {
+    let fixture = Fixture::of(kind, SCHEMA);
     fixture.add(100, FIRST);
     let mut publisher = fixture.publisher(&small());
     publish(&mut publisher);
@@ -60,7 +70,7 @@ fn published() -> (Fixture, Publisher) {
 
 #[test]
 fn compactions_are_no_change() {
-    let (fixture, mut publisher) = published();
+    let (fixture, mut publisher) = published(Kind::Iceberg);
     snapshot_of_others(&fixture, "replace", None);
     fixture.add(100, FIRST + DAY);
     publish(&mut publisher);
@@ -70,7 +80,7 @@ fn compactions_are_no_change() {
 #[test]
 fn rows_of_others_are_an_error_until_they_are_repaired() {
     for (operation, records) in [("append", None), ("replace", Some("101")), ("delete", None)] {
-        let (fixture, mut publisher) = published();
+        let (fixture, mut publisher) = published(Kind::Iceberg);
         snapshot_of_others(&fixture, operation, records);
         fixture.add(100, FIRST + DAY);
         let error = publisher.step().unwrap_err();
@@ -84,8 +94,9 @@ fn rows_of_others_are_an_error_until_they_are_repaired() {
 
 #[test]
 fn an_earlier_snapshot_is_an_error() {
-    let (fixture, mut publisher) = published();
-    let first = fixture.table().metadata.current_snapshot().unwrap().id;
+    let (fixture, mut publisher) = published(Kind::Iceberg);
+    let catalog = FolderCatalog::open(fixture.lake().to_str().unwrap()).unwrap();
+    let first = catalog.load(&name()).unwrap().unwrap().metadata.current_snapshot().unwrap().id;
     fixture.add(100, FIRST + DAY);
     publish(&mut publisher);
     let catalog = FolderCatalog::open(fixture.lake().to_str().unwrap()).unwrap();
@@ -100,9 +111,8 @@ fn an_earlier_snapshot_is_an_error() {
     assert!(publisher.step().unwrap().is_none());
 }
 
-#[test]
-fn a_table_that_is_dropped_is_an_error_and_then_made_anew() {
-    let (fixture, mut publisher) = published();
+fn a_table_that_is_dropped_is_an_error_and_then_made_anew(kind: Kind) {
+    let (fixture, mut publisher) = published(kind);
     std::fs::remove_dir_all(fixture.lake()).unwrap();
     fixture.add(50, FIRST + DAY);
     let error = publisher.step().unwrap_err().to_string();
@@ -111,23 +121,21 @@ fn a_table_that_is_dropped_is_an_error_and_then_made_anew() {
     fixture.table().check(&fixture.stream);
 }
 
-#[test]
-fn tables_of_other_streams_and_other_options_are_refused() {
-    let (fixture, _) = published();
+fn tables_of_other_streams_and_other_options_are_refused(kind: Kind) {
+    let (fixture, _) = published(kind);
     let other = fixture.db.create_stream("other", SCHEMA.parse().unwrap(), Default::default()).unwrap();
     add(&other, 10, FIRST);
     other.seal().unwrap();
-    let mut publisher =
-        Publisher::open(&fixture.db, &other, "Bar", &name(), &fixture.settings(), &small()).unwrap();
+    let mut publisher = Publisher::open(&fixture.db, &other, "Bar", &fixture.target(), &small()).unwrap();
     let error = publisher.step().unwrap_err().to_string();
     assert!(error.contains("another one"), "{error}");
-    let mut publisher = fixture.publisher(&Options { symbol_buckets: 4, ..small() });
+    let scales = [(String::new(), Decimals::Decimal128 { precision: 18, scale: 4 })].into();
+    let mut publisher = fixture.publisher(&Options { scales, ..small() });
     let error = publisher.step().unwrap_err().to_string();
     assert!(error.contains("other options"), "{error}");
     // Renamed, it is the same stream.
     let renamed = fixture.db.rename_stream("bars", "new").unwrap();
-    let mut publisher =
-        Publisher::open(&fixture.db, &renamed, "Bar", &name(), &fixture.settings(), &small()).unwrap();
+    let mut publisher = Publisher::open(&fixture.db, &renamed, "Bar", &fixture.target(), &small()).unwrap();
     assert!(publisher.step().unwrap().is_none());
 }
 

@@ -5,9 +5,18 @@ use std::time::Duration;
 use tapedb_engine::{Retention, StreamOptions};
 use tapedb_schema::Timestamp;
 
+in_each_format! {
+    a_lost_part_marks_its_days_and_a_repair_writes_the_rest,
+    deletions_and_rewrites_mark_days_and_a_repair_writes_them,
+    a_renamed_symbol_is_renamed_by_a_repair,
+    late_messages_are_appended,
+    what_retention_drops_stays_in_the_table,
+    a_new_version_of_the_schema_evolves_the_table,
+}
+
 /// Four days of bars, published.
-fn published() -> (Fixture, tapedb_publish::Publisher) {
-    let fixture = Fixture::new(SCHEMA);
+fn published(kind: Kind) -> (Fixture, tapedb_publish::Publisher) {
+    let fixture = Fixture::of(kind, SCHEMA);
     for day in 0..4 {
         fixture.add(200, FIRST + day * DAY);
     }
@@ -17,9 +26,8 @@ fn published() -> (Fixture, tapedb_publish::Publisher) {
     (fixture, publisher)
 }
 
-#[test]
-fn deletions_and_rewrites_mark_days_and_a_repair_writes_them() {
-    let (fixture, mut publisher) = published();
+fn deletions_and_rewrites_mark_days_and_a_repair_writes_them(kind: Kind) {
+    let (fixture, mut publisher) = published(kind);
     let (from, to) = (Timestamp(FIRST + DAY), Timestamp(FIRST + DAY + 3_600_000_000_000));
     fixture.stream.delete(from..to, Some(["AIG"])).unwrap();
     let mut rewriter = fixture
@@ -52,9 +60,47 @@ fn deletions_and_rewrites_mark_days_and_a_repair_writes_them() {
     fixture.table().check(&fixture.stream);
 }
 
-#[test]
-fn a_renamed_symbol_is_renamed_by_a_repair() {
-    let (fixture, mut publisher) = published();
+fn a_lost_part_marks_its_days_and_a_repair_writes_the_rest(kind: Kind) {
+    let (fixture, publisher) = published(kind);
+    // The database is closed, a segment damaged, and the damage put apart.
+    drop(publisher);
+    let Fixture { folder, db, stream, .. } = fixture;
+    let before = stream.next_sequences().unwrap();
+    drop((db, stream));
+    let path = folder.path().join("db");
+    let mut segments: Vec<_> = std::fs::read_dir(path.join("streams/bars/0"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
+        .collect();
+    segments.sort();
+    let mut bytes = std::fs::read(&segments[1]).unwrap();
+    let damaged = bytes.len() / 4..bytes.len() / 2;
+    bytes[damaged].fill(0x5a);
+    std::fs::write(&segments[1], bytes).unwrap();
+    let db = tapedb_engine::Database::open_without_maintenance(&path).unwrap();
+    let repairs = db.repair("bars", true).unwrap();
+    let lost: u64 = repairs.iter().map(|repair| repair.messages_lost).sum();
+    assert!(lost > 0, "{repairs:?}");
+    let stream = db.stream("bars").unwrap();
+    assert_eq!(stream.next_sequences().unwrap(), before);
+    let fixture = Fixture { kind, folder, db, stream };
+    let mut publisher = fixture.publisher(&small());
+    publish(&mut publisher);
+    let found = publisher.compare().unwrap().unwrap();
+    assert_eq!(found.days.iter().map(|day| day.day).collect::<Vec<_>>(), [19_001]);
+    fixture.add(50, FIRST + 6 * DAY);
+    publish(&mut publisher);
+    assert!(fixture.table().property("tapedb.stale").unwrap().contains("lost"));
+    let repaired = publisher.repair(false).unwrap();
+    assert_eq!((repaired.days, repaired.removed), (Some(1), 200));
+    assert!(repaired.rows < 200);
+    fixture.table().check(&fixture.stream);
+    assert_eq!(publisher.progress().unwrap().unwrap().lost, lost);
+}
+
+fn a_renamed_symbol_is_renamed_by_a_repair(kind: Kind) {
+    let (fixture, mut publisher) = published(kind);
     fixture.stream.rename_symbol("BAC", "BOA").unwrap();
     fixture.add(30, FIRST + 5 * DAY);
     publish(&mut publisher);
@@ -64,9 +110,8 @@ fn a_renamed_symbol_is_renamed_by_a_repair() {
     fixture.table().check(&fixture.stream);
 }
 
-#[test]
-fn late_messages_are_appended() {
-    let (fixture, mut publisher) = published();
+fn late_messages_are_appended(kind: Kind) {
+    let (fixture, mut publisher) = published(kind);
     fixture.add(100, FIRST - DAY);
     fixture.add(100, FIRST + DAY / 2);
     publish(&mut publisher);
@@ -74,14 +119,13 @@ fn late_messages_are_appended() {
     assert!(publisher.compare().unwrap().unwrap().is_none());
 }
 
-#[test]
-fn what_retention_drops_stays_in_the_table() {
+fn what_retention_drops_stays_in_the_table(kind: Kind) {
     let options = StreamOptions {
         retention: Retention { age: Some(Duration::from_secs(86_400)), bytes: None },
         file_bytes_max: 1,
         ..StreamOptions::default()
     };
-    let fixture = Fixture::with(SCHEMA, options);
+    let fixture = Fixture::with(kind, SCHEMA, options);
     let mut publisher = fixture.publisher(&small());
     fixture.add(60, FIRST);
     publish(&mut publisher);
@@ -97,9 +141,8 @@ fn what_retention_drops_stays_in_the_table() {
     assert_eq!(fixture.table().rows().len(), 5 * first);
 }
 
-#[test]
-fn a_new_version_of_the_schema_evolves_the_table() {
-    let (fixture, _) = published();
+fn a_new_version_of_the_schema_evolves_the_table(kind: Kind) {
+    let (fixture, _) = published(kind);
     let wider = "message Bar { close: decimal64, volume: u64, trades: u32? } message Note { text: string }";
     let stream = fixture.db.change_schema("bars", wider.parse().unwrap()).unwrap();
     let mut loader = stream.loader().unwrap();
@@ -110,15 +153,14 @@ fn a_new_version_of_the_schema_evolves_the_table() {
     loader.close().unwrap();
     stream.seal().unwrap();
     let open = |stream| {
-        tapedb_publish::Publisher::open(&fixture.db, stream, "Bar", &name(), &fixture.settings(), &small())
-            .unwrap()
+        tapedb_publish::Publisher::open(&fixture.db, stream, "Bar", &fixture.target(), &small()).unwrap()
     };
     let mut publisher = open(&stream);
     publish(&mut publisher);
     assert!(publisher.notes().iter().any(|note| note.contains("schema")));
     let table = fixture.table();
     table.check(&stream);
-    assert!(table.metadata.columns().contains(&"trades".to_string()));
+    assert!(table.columns.contains(&"trades".to_string()));
     // A type that tables cannot convert is refused, and a repair of all writes it.
     let other = "message Bar { close: string, volume: u64, trades: u32? } message Note { text: string }";
     let stream = fixture.db.change_schema("bars", other.parse().unwrap());

@@ -1,16 +1,18 @@
 //! Streams to publish, and tables as another program reads them: the newest metadata, its manifests, their files.
 
+use crate::delta_log::DeltaLog;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tapedb_arrow::{BatchReader, ReadOptions};
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_publish::{
-    Catalog, CatalogSettings, FolderCatalog, Metadata, Options, Published, Publisher, TableName, data_files,
+    Catalog, CatalogSettings, FolderCatalog, Metadata, Options, Published, Publisher, TableName, Target,
+    data_files,
 };
 use tapedb_schema::Timestamp;
 use tempfile::TempDir;
@@ -21,8 +23,29 @@ pub const FIRST: i64 = 19_000 * DAY;
 
 pub const SCHEMA: &str = "message Bar { close: decimal64, volume: u64 } message Note { text: string }";
 
+/// A format of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Iceberg,
+    Delta,
+}
+
+/// Makes a test of each function, for each format.
+macro_rules! in_each_format {
+    ($($name:ident),* $(,)?) => {
+        mod iceberg {
+            $(#[test] fn $name() { super::$name($crate::support::Kind::Iceberg) })*
+        }
+        mod delta {
+            $(#[test] fn $name() { super::$name($crate::support::Kind::Delta) })*
+        }
+    };
+}
+pub(crate) use in_each_format;
+
 /// A database with a stream, and a folder for tables.
 pub struct Fixture {
+    pub kind: Kind,
     pub folder: TempDir,
     pub db: Database,
     pub stream: Stream,
@@ -30,14 +53,18 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(schema: &str) -> Self {
-        Self::with(schema, StreamOptions::default())
+        Self::of(Kind::Iceberg, schema)
     }
 
-    pub fn with(schema: &str, options: StreamOptions) -> Self {
+    pub fn of(kind: Kind, schema: &str) -> Self {
+        Self::with(kind, schema, StreamOptions::default())
+    }
+
+    pub fn with(kind: Kind, schema: &str, options: StreamOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open_without_maintenance(folder.path().join("db")).unwrap();
         let stream = db.create_stream("bars", schema.parse().unwrap(), options).unwrap();
-        Self { folder, db, stream }
+        Self { kind, folder, db, stream }
     }
 
     pub fn lake(&self) -> PathBuf {
@@ -48,8 +75,15 @@ impl Fixture {
         format!("folder:{}", self.lake().display()).parse().unwrap()
     }
 
+    pub fn target(&self) -> Target {
+        match self.kind {
+            Kind::Iceberg => iceberg(&self.settings()),
+            Kind::Delta => Target::delta(self.lake().to_str().unwrap()).unwrap(),
+        }
+    }
+
     pub fn publisher(&self, options: &Options) -> Publisher {
-        Publisher::open(&self.db, &self.stream, "Bar", &name(), &self.settings(), options).unwrap()
+        Publisher::open(&self.db, &self.stream, "Bar", &self.target(), options).unwrap()
     }
 
     /// Appends bars of three symbols, one each minute, and seals them.
@@ -59,8 +93,16 @@ impl Fixture {
     }
 
     pub fn table(&self) -> Table {
-        Table::read(&self.lake())
+        match self.kind {
+            Kind::Iceberg => Table::read(&self.lake()),
+            Kind::Delta => Table::delta(&self.lake()).unwrap(),
+        }
     }
+}
+
+/// The table of a catalogue.
+pub fn iceberg(settings: &CatalogSettings) -> Target {
+    Target::Iceberg { name: name(), catalog: settings.clone() }
 }
 
 pub fn name() -> TableName {
@@ -103,7 +145,10 @@ pub type Row = (String, i64, u64, String);
 
 /// A table as another program reads it.
 pub struct Table {
-    pub metadata: Metadata,
+    properties: BTreeMap<String, String>,
+    pub columns: Vec<String>,
+    /// The number of rows that the format states.
+    stated_rows: Option<u64>,
     pub batches: Vec<RecordBatch>,
     pub files: Vec<PathBuf>,
 }
@@ -124,16 +169,41 @@ impl Table {
 
     /// The same, where files are somewhere else than their URLs state.
     pub fn with(metadata: Metadata, path: &dyn Fn(&str) -> PathBuf) -> Self {
+        let named =
+            data_files(&metadata).unwrap().into_iter().map(|(url, rows)| (path(&url), rows)).collect();
+        let properties = ["sequences", "rows", "stale"].map(|key| format!("tapedb.{key}"));
+        let property = |key: String| Some((key.clone(), metadata.property(&key)?.to_string()));
+        let rows =
+            metadata.current_snapshot().map(|snapshot| snapshot.summary["total-records"].parse().unwrap());
+        Self::of_files(named, properties.into_iter().filter_map(property).collect(), metadata.columns(), rows)
+    }
+
+    /// A table of Delta; `None`: there is none.
+    pub fn delta(table: &Path) -> Option<Self> {
+        let log = DeltaLog::read(table)?;
+        let rows = |file: &serde_json::Value| {
+            let stats: serde_json::Value = serde_json::from_str(file["stats"].as_str().unwrap()).unwrap();
+            stats["numRecords"].as_u64().unwrap()
+        };
+        let files = log.files.iter().map(|(path, file)| (table.join(path), rows(file))).collect();
+        Some(Self::of_files(files, log.properties(), log.columns(), Some(log.rows())))
+    }
+
+    fn of_files(
+        named: Vec<(PathBuf, u64)>,
+        properties: BTreeMap<String, String>,
+        columns: Vec<String>,
+        stated_rows: Option<u64>,
+    ) -> Self {
         let (mut batches, mut files) = (Vec::new(), Vec::new());
-        for (url, rows) in data_files(&metadata).unwrap() {
-            let file = path(&url);
+        for (file, rows) in named {
             let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&file).unwrap()).unwrap();
             let of_file: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
             assert_eq!(of_file.iter().map(RecordBatch::num_rows).sum::<usize>() as u64, rows);
             batches.extend(of_file);
             files.push(file);
         }
-        Self { metadata, batches, files }
+        Self { properties, columns, stated_rows, batches, files }
     }
 
     pub fn rows(&self) -> Vec<Row> {
@@ -155,7 +225,7 @@ impl Table {
     }
 
     pub fn property(&self, key: &str) -> Option<&str> {
-        self.metadata.property(key)
+        self.properties.get(key).map(String::as_str)
     }
 
     /// Up to where the table states that all is in it.
@@ -173,9 +243,7 @@ impl Table {
         assert_eq!(found.len(), expected.len(), "up to {end}");
         assert_eq!(found, expected);
         assert_eq!(self.property("tapedb.rows").unwrap(), found.len().to_string());
-        if let Some(snapshot) = self.metadata.current_snapshot() {
-            assert_eq!(snapshot.summary["total-records"], found.len().to_string());
-        }
+        assert!(self.stated_rows.is_none_or(|rows| rows == found.len() as u64));
     }
 }
 

@@ -8,19 +8,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_arrow::Decimals;
 use tapedb_engine::{Database, Stream, interruptible};
-use tapedb_publish::{CatalogSettings, Error, Options, Progress, Published, Publisher, TableName};
+use tapedb_publish::{CatalogSettings, Error, Options, Progress, Published, Publisher, TableName, Target};
 use tapedb_terminal::{Failure, Ui, location, quantity, signals, ui};
 
-/// Publish sealed messages as Iceberg tables, which Spark, Trino, DuckDB, Polars and pyiceberg read: a table for each record type.
+/// Publish sealed messages as tables of Iceberg or Delta Lake, which Spark, Trino, DuckDB, Polars, pyiceberg and delta-rs read: a table for
+/// each record type.
 ///
-/// Each commit adds a range of messages and states up to which sequence numbers all are in, in one step: so every snapshot of a table has
+/// Each commit adds a range of messages and states up to which sequence numbers all are in, in one step: so every version of a table has
 /// each message at most once, whatever is killed when, and publishing goes on where it ended. What is published is what is sealed; a
 /// server seals as log files become full, and `tapedb seal` does it at once.
 ///
 /// The catalogue of --iceberg CATALOG.TABLE is set with --catalog, or in the environment as `TAPEDB_CATALOG_<CATALOG>`: folder:/data/lake
 /// (a folder or s3://bucket/prefix: Hadoop's), sql:/data/catalog.db,warehouse=/data/lake (SQLite), rest:https://host:8181,warehouse=NAME.
 /// A token for REST comes from `TAPEDB_CATALOG_<CATALOG>_TOKEN`, or client id and secret, as ID:SECRET, from
-/// `TAPEDB_CATALOG_<CATALOG>_CREDENTIAL`.
+/// `TAPEDB_CATALOG_<CATALOG>_CREDENTIAL`. A table of Delta Lake has no catalogue: --delta names its folder, or s3://bucket/prefix.
 ///
 /// A deletion, a rewrite, a lost part or a renamed symbol marks a table as stale, and publishing goes on; --repair writes what is stale again,
 /// in one commit.
@@ -34,13 +35,17 @@ pub struct Args {
     #[arg(value_name = "STREAM")]
     stream: String,
 
-    /// The table: CATALOG.TABLE or CATALOG.NAMESPACE.TABLE. Where a stream has several record types, each has a table TABLE_TYPE.
-    #[arg(long, value_name = "CATALOG.TABLE")]
-    iceberg: String,
+    /// A table of Iceberg: CATALOG.TABLE or CATALOG.NAMESPACE.TABLE. Where a stream has several record types, each has a table TABLE_TYPE.
+    #[arg(long, value_name = "CATALOG.TABLE", required_unless_present = "delta")]
+    iceberg: Option<String>,
 
     /// Where the catalogue is: folder:PLACE, sql:FILE,warehouse=PLACE or rest:URL,warehouse=NAME.
-    #[arg(long, value_name = "KIND:PLACE")]
+    #[arg(long, value_name = "KIND:PLACE", conflicts_with = "delta")]
     catalog: Option<String>,
+
+    /// A table of Delta Lake: its folder, or s3://bucket/prefix. Where a stream has several record types, each has a table PLACE_TYPE.
+    #[arg(long, value_name = "PLACE", conflicts_with = "iceberg")]
+    delta: Option<String>,
 
     /// Only these record types.
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
@@ -55,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "FIELD")]
     flatten: Option<String>,
 
-    /// Partitions within a day: so many buckets of symbols.
+    /// Partitions within a day: so many buckets of symbols. Only for Iceberg.
     #[arg(long, value_name = "N", default_value_t = 0)]
     symbol_buckets: u32,
 
@@ -79,7 +84,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["dry_run", "status", "repair"])]
     follow: bool,
 
-    /// Time between two looks for sealed messages, with --follow: each makes a snapshot if there are some.
+    /// Time between two looks for sealed messages, with --follow: each makes a version of the table if there are some.
     #[arg(long, value_parser = quantity::duration, value_name = "TIME", default_value = "1m", requires = "follow")]
     every: Duration,
 
@@ -108,6 +113,7 @@ const EXAMPLES: &str = "\
 Examples:
   tapedb publish --db market.tape bars --iceberg lake.bars --catalog folder:/data/lake
   tapedb publish --db market.tape quotes --iceberg lake.market.quotes --scale 18,4 --follow
+  tapedb publish --db market.tape bars --delta s3://bucket/lake/bars
   tapedb publish --db market.tape feed --iceberg lake.entries --type Package --flatten entries
   tapedb publish --db market.tape bars --iceberg lake.bars --status
   tapedb publish --db market.tape bars --iceberg lake.bars --repair";
@@ -115,8 +121,7 @@ Examples:
 /// Publishes.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.signals().give_time_to_finish()?;
-    let name: TableName = args.iceberg.parse().map_err(usage)?;
-    let settings = settings(&args, &name)?;
+    let target = target(&args)?;
     let options = options(&args)?;
     #[cfg(feature = "tier")]
     tapedb_publish::register_stores(tapedb_tier::open);
@@ -130,7 +135,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.seal {
         stream.seal()?;
     }
-    let mut publishers = publishers(&args, &db, &stream, &name, &settings, &options).map_err(usage)?;
+    let mut publishers = publishers(&args, &db, &stream, &target, &options).map_err(usage)?;
     let ask = || signals::interrupted().load(Ordering::Relaxed);
     for publisher in &mut publishers {
         match (args.dry_run, args.status, args.repair) {
@@ -143,9 +148,19 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         .map_err(|error| failure(error, ui))?;
     }
     if args.follow {
-        follow(&args, &db, stream, (&name, &settings, &options), publishers, ui)?;
+        follow(&args, &db, stream, (&target, &options), publishers, ui)?;
     }
     ui.check_interrupt()
+}
+
+/// The table, and where it is.
+fn target(args: &Args) -> Result<Target, Failure> {
+    if let Some(place) = &args.delta {
+        return Target::delta(place).map_err(usage);
+    }
+    let name: TableName = args.iceberg.as_deref().unwrap_or_default().parse().map_err(usage)?;
+    let catalog = settings(args, &name)?;
+    Ok(Target::Iceberg { name, catalog })
 }
 
 /// Where the catalogue is, from the command line or the environment.
@@ -192,8 +207,7 @@ fn publishers(
     args: &Args,
     db: &Database,
     stream: &Stream,
-    name: &TableName,
-    settings: &CatalogSettings,
+    target: &Target,
     options: &Options,
 ) -> Result<Vec<Publisher>, Error> {
     let records = stream.schema().records.iter().filter(|record| record.message);
@@ -210,15 +224,15 @@ fn publishers(
     let wanted: Vec<&str> = wanted.copied().collect();
     let mut publishers = Vec::new();
     for record in wanted {
-        let open = |name: &TableName| Publisher::open(db, stream, record, name, settings, options);
+        let open = |target: &Target| Publisher::open(db, stream, record, target, options);
         // A table of one record type keeps its name when the stream gets more of them.
-        let plain = open(name)?;
+        let plain = open(target)?;
         let is_only = all.len() == 1 || args.types.len() == 1;
         // Where that is not known, there is an error: a second table of the same messages would be made.
         let is_plain = is_only || plain.has_table()?;
         publishers.push(match is_plain {
             true => plain,
-            false => open(&name.beside(format!("{}_{}", name.table, record.to_lowercase())))?,
+            false => open(&target.of_record(record))?,
         });
     }
     if publishers.is_empty() {
@@ -318,7 +332,7 @@ fn plan(publisher: &mut Publisher, ui: &Ui) -> Result<(), Error> {
     let text = format!(
         "{} in {} {state}; {} sealed messages of all types would be read\n{}",
         publisher.name(),
-        publisher.catalog(),
+        publisher.place(),
         ui::thousands(waiting),
         ui::table(&["column", "type"], &[], &rows)
     );
@@ -412,7 +426,7 @@ fn follow(
     args: &Args,
     db: &Database,
     mut stream: Stream,
-    (name, settings, options): (&TableName, &CatalogSettings, &Options),
+    (target, options): (&Target, &Options),
     mut publishers: Vec<Publisher>,
     ui: &Ui,
 ) -> Result<(), Failure> {
@@ -423,7 +437,7 @@ fn follow(
         // Another schema is another handle.
         let newest = db.stream(&args.stream)?;
         if newest.schema() != stream.schema() {
-            match self::publishers(args, db, &newest, name, settings, options) {
+            match self::publishers(args, db, &newest, target, options) {
                 Ok(newer) => (stream, publishers) = (newest, newer),
                 // Those that are there state so, and it is tried again.
                 Err(error) if error.is_temporary() => {}

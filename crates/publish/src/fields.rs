@@ -67,7 +67,8 @@ impl fmt::Display for Primitive {
 }
 
 impl Primitive {
-    fn of(name: &str) -> Self {
+    /// By its name in Iceberg.
+    pub fn of(name: &str) -> Self {
         let decimal = || {
             let (precision, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
             Some(Self::Decimal(precision.trim().parse().ok()?, scale.trim().parse().ok()?))

@@ -3,6 +3,7 @@
 mod content;
 mod delta;
 mod delta_log;
+mod engines;
 mod faults;
 mod killed;
 mod others;

@@ -36,7 +36,7 @@ help:
 	@echo "make python      build the wheel, install it below target/, run its tests, check its types and lints (needs Python 3.11 and PyPI)"
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
-	@echo "make test-engines  published tables in DuckDB, pyiceberg, Polars, Spark and Trino (installs them below target/; ENGINES='duckdb pyiceberg')"
+	@echo "make test-engines  published tables in DuckDB, pyiceberg, delta-rs, Polars, Spark and Trino (installs them below target/; ENGINES='duckdb deltalake')"
 	@echo "make test-brokers  messages through Kafka and NATS and back while processes are killed (installs them; BROKERS='nats kafka' MESSAGES=200000 KILLS=6)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"

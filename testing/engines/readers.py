@@ -10,6 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from stores import BUCKET, Stores
+
 TOTALS = """select count(*), sum(price), sum(size), sum(delta), min(time_ns), max(time_ns), count(*) - count(note), count(distinct symbol),
  sum(at_ns), sum(case when side = 'SELL' then 1 else 0 end) from {table}"""
 ONE = """select count(price) from {table} where symbol = '{symbol}' and time >= timestamp '{day} 00:00:00{zone}'
@@ -31,8 +33,8 @@ class Engine:
     name = ""
     kinds: tuple[str, ...] = ("folder",)
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        self.home, self.folder = home, folder
+    def __init__(self, home: Path, folder: Path, stores: Stores) -> None:
+        self.home, self.folder, self.stores = home, folder, stores
 
     def location(self, table: str) -> Path:
         """The folder of a table of the folder catalogue."""
@@ -50,71 +52,70 @@ class Engine:
         """Counts of the flattened table."""
         return None
 
-    def maintain(self, kind: str, table: str) -> bool:
-        """Does what the engine can do for a table; `False`: nothing."""
-        return False
+    def delta(self, table: str) -> Path:
+        """The folder of a Delta table."""
+        return self.folder / "delta" / table
+
+    def maintain(self, kind: str, table: str) -> str:
+        """Does what the engine can do for a table, and states what; empty: nothing."""
+        return ""
 
     def close(self) -> None:
         """Ends what was started."""
 
 
 class DuckDb(Engine):
-    """DuckDB, with its extension for Iceberg."""
+    """DuckDB, with its extensions for Iceberg and Delta."""
 
     name = "duckdb"
+    kinds = ("folder", "delta")
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        super().__init__(home, folder)
+    def __init__(self, home: Path, folder: Path, stores: Stores) -> None:
+        super().__init__(home, folder, stores)
         import duckdb
 
         self.connection = duckdb.connect()
-        for extension in ["avro", "httpfs", "iceberg"]:
+        for extension in ["avro", "httpfs", "iceberg", "parquet", "delta"]:
             module = __import__(f"duckdb_extension_{extension}")
             (file,) = Path(module.__file__).parent.rglob(f"{extension}.duckdb_extension")
             self.connection.execute(f"load '{file}'")
         self.connection.execute("set timezone = 'UTC'")
 
-    def table(self, table: str) -> str:
+    def table(self, kind: str, table: str) -> str:
+        if kind == "delta":
+            return f"delta_scan('file://{self.delta(table)}')"
         return f"iceberg_scan('{self.location(table)}')"
 
     def totals(self, kind: str, table: str) -> dict:
-        row = self.connection.execute(TOTALS.format(table=self.table(table))).fetchone()
+        row = self.connection.execute(TOTALS.format(table=self.table(kind, table))).fetchone()
         found = {name: plain(name, value) for name, value in zip(TOTAL_NAMES, row)}
-        levels = f"select sum(len(levels)), sum(list_sum(list_transform(levels, lambda l: l.size))) from {self.table(table)}"
+        levels = f"select sum(len(levels)), sum(list_sum(list_transform(levels, lambda l: l.size))) from {self.table(kind, table)}"
         found["levels"], found["level_sizes"] = map(int, self.connection.execute(levels).fetchone())
         return found
 
     def one(self, kind: str, table: str, symbol: str, day: str) -> tuple[int, int]:
-        query = ONE.format(table=self.table(table), symbol=symbol, day=day, zone="+00").replace("timestamp '", "timestamptz '")
+        query = ONE.format(table=self.table(kind, table), symbol=symbol, day=day, zone="+00").replace("timestamp '", "timestamptz '")
         (rows,) = self.connection.execute(query).fetchone()
         # Its profile counts the rows of whole files.
-        return rows, PyIceberg(self.home, self.folder).one(kind, table, symbol, day)[1]
+        reader = DeltaRs if kind == "delta" else PyIceberg
+        return rows, reader(self.home, self.folder, self.stores).one(kind, table, symbol, day)[1]
 
     def entries(self, kind: str, table: str) -> dict:
-        row = self.connection.execute(ENTRIES.format(table=self.table(table))).fetchone()
+        row = self.connection.execute(ENTRIES.format(table=self.table(kind, table))).fetchone()
         return dict(zip(["rows", "levels", "level_sizes", "messages_with_entries"], map(int, row)))
 
 
-class PyIceberg(Engine):
-    """pyiceberg, which reads with pyarrow."""
+class ArrowEngine(Engine):
+    """Engines whose tables are Arrow's."""
 
-    name = "pyiceberg"
-    kinds = ("folder", "sql")
-
-    def table(self, kind: str, table: str) -> Any:
-        from pyiceberg.catalog.sql import SqlCatalog
-        from pyiceberg.table import StaticTable
-
-        if kind == "folder":
-            version = (self.location(table) / "metadata" / "version-hint.text").read_text()
-            return StaticTable.from_metadata(str(self.location(table) / "metadata" / f"v{version}.metadata.json"))
-        uri, warehouse = f"sqlite:///{self.folder}/catalog.db", f"file://{self.folder}/sql"
-        return SqlCatalog("lake", uri=uri, warehouse=warehouse).load_table(f"default.{table}")
+    def rows(self, kind: str, table: str) -> Any:
+        """All rows, as a table of Arrow."""
+        raise NotImplementedError
 
     def totals(self, kind: str, table: str) -> dict:
         import pyarrow.compute as pc
 
-        rows = self.table(kind, table).scan().to_arrow()
+        rows = self.rows(kind, table)
         levels = pc.list_flatten(rows["levels"])
         sizes = pc.struct_field(levels, "size")
         return {
@@ -133,26 +134,10 @@ class PyIceberg(Engine):
             "level_sizes": int(pc.sum(sizes).as_py()),
         }
 
-    def one(self, kind: str, table: str, symbol: str, day: str) -> tuple[int, int]:
-        import pyarrow.parquet as pq
-
-        where = f"symbol = '{symbol}' and time >= '{day}T00:00:00+00:00' and time <= '{day}T23:59:59.999999+00:00'"
-        scan = self.table(kind, table).scan(row_filter=where)
-        rows = scan.to_arrow().num_rows
-        # It counts no rows that it reads: those of the row groups of its files whose statistics have the symbol.
-        read = 0
-        for task in scan.plan_files():
-            metadata = pq.ParquetFile(task.file.file_path.removeprefix("file://")).metadata
-            for group in range(metadata.num_row_groups):
-                statistics = metadata.row_group(group).column(2).statistics
-                if statistics.min <= symbol <= statistics.max:
-                    read += metadata.row_group(group).num_rows
-        return rows, read
-
     def entries(self, kind: str, table: str) -> dict:
         import pyarrow.compute as pc
 
-        rows = self.table(kind, table).scan().to_arrow()
+        rows = self.rows(kind, table)
         some = pc.filter(rows["sequence"], pc.is_valid(rows["levels_index"]))
         return {
             "rows": rows.num_rows,
@@ -162,14 +147,104 @@ class PyIceberg(Engine):
         }
 
 
+def rows_of_groups(urls: list[str], symbol: str, stores: Stores) -> int:
+    """Rows of the row groups whose statistics have a symbol: what a reader that goes by them reads."""
+    import pyarrow.parquet as pq
+    from pyarrow.fs import S3FileSystem
+
+    read = 0
+    for url in urls:
+        place, _, path = url.rpartition("://")
+        filesystem = S3FileSystem(endpoint_override=stores.endpoint) if place == "s3" else None
+        metadata = pq.ParquetFile(path, filesystem=filesystem).metadata
+        for group in range(metadata.num_row_groups):
+            statistics = metadata.row_group(group).column(2).statistics
+            if statistics.min <= symbol <= statistics.max:
+                read += metadata.row_group(group).num_rows
+    return read
+
+
+class DeltaRs(ArrowEngine):
+    """delta-rs, the implementation in Rust, by way of its package for Python."""
+
+    name = "deltalake"
+    kinds = ("delta", "s3")
+
+    def url(self, kind: str, table: str) -> str:
+        return f"s3://{BUCKET}/delta/{table}" if kind == "s3" else f"file://{self.delta(table)}"
+
+    def table(self, kind: str, table: str) -> Any:
+        from deltalake import DeltaTable
+
+        return DeltaTable(self.url(kind, table))
+
+    def rows(self, kind: str, table: str) -> Any:
+        return self.table(kind, table).to_pyarrow_table()
+
+    def one(self, kind: str, table: str, symbol: str, day: str) -> tuple[int, int]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        opened = self.table(kind, table)
+        where = (pc.field("symbol") == symbol) & (pc.field("time_day") == pc.scalar(day).cast(pa.date32()))
+        rows = opened.to_pyarrow_dataset().count_rows(filter=where)
+        # Of files, those whose statistics in the log have day and symbol.
+        files = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+        # Long symbols have no bounds.
+        bounded = lambda file: file.get("min.symbol") is None or file["min.symbol"] <= symbol <= file["max.symbol"]
+        chosen = [file for file in files if str(file["partition.time_day"]) == day and bounded(file)]
+        return rows, rows_of_groups([f"{self.url(kind, table)}/{file['path']}" for file in chosen], symbol, self.stores)
+
+    def maintain(self, kind: str, table: str) -> str:
+        opened = self.table(kind, table)
+        done = opened.optimize.compact()
+        opened.create_checkpoint()
+        opened.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        return f"replaced {done['numFilesRemoved']} files by {done['numFilesAdded']}, wrote a checkpoint, and removed old files"
+
+
+class PyIceberg(ArrowEngine):
+    """pyiceberg, which reads with pyarrow."""
+
+    name = "pyiceberg"
+    kinds = ("folder", "sql", "rest")
+
+    def table(self, kind: str, table: str) -> Any:
+        from pyiceberg.catalog.rest import RestCatalog
+        from pyiceberg.catalog.sql import SqlCatalog
+        from pyiceberg.table import StaticTable
+
+        if kind == "folder":
+            version = (self.location(table) / "metadata" / "version-hint.text").read_text()
+            return StaticTable.from_metadata(str(self.location(table) / "metadata" / f"v{version}.metadata.json"))
+        if kind == "rest":
+            keys = {"s3.access-key-id": "test", "s3.secret-access-key": "test", "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+            return RestCatalog("rest", uri=self.stores.rest, warehouse=BUCKET, **keys).load_table(f"default.{table}")
+        uri, warehouse = f"sqlite:///{self.folder}/catalog.db", f"file://{self.folder}/sql"
+        return SqlCatalog("lake", uri=uri, warehouse=warehouse).load_table(f"default.{table}")
+
+    def rows(self, kind: str, table: str) -> Any:
+        return self.table(kind, table).scan().to_arrow()
+
+    def one(self, kind: str, table: str, symbol: str, day: str) -> tuple[int, int]:
+        where = f"symbol = '{symbol}' and time >= '{day}T00:00:00+00:00' and time <= '{day}T23:59:59.999999+00:00'"
+        scan = self.table(kind, table).scan(row_filter=where)
+        rows = scan.to_arrow().num_rows
+        # It counts no rows that it reads.
+        return rows, rows_of_groups([task.file.file_path for task in scan.plan_files()], symbol, self.stores)
+
+
 class Polars(PyIceberg):
-    """Polars, by way of pyiceberg's tables and readers of its own."""
+    """Polars, by way of tables of pyiceberg and delta-rs, and readers of its own."""
 
     name = "polars"
+    kinds = ("folder", "sql", "delta")
 
     def frame(self, kind: str, table: str) -> Any:
         import polars as pl
 
+        if kind == "delta":
+            return pl.scan_delta(f"file://{self.delta(table)}")
         return pl.scan_iceberg(self.table(kind, table))
 
     def totals(self, kind: str, table: str) -> dict:
@@ -198,23 +273,30 @@ class Polars(PyIceberg):
         at = pl.lit(day).str.to_datetime("%Y-%m-%d", time_unit="us", time_zone="UTC")
         wanted = (pl.col("symbol") == symbol) & (pl.col("time") >= at) & (pl.col("time") < at.dt.offset_by("1d"))
         rows = self.frame(kind, table).filter(wanted).select(pl.len()).collect().item()
+        if kind == "delta":
+            return rows, DeltaRs(self.home, self.folder, self.stores).one(kind, table, symbol, day)[1]
         return rows, super().one(kind, table, symbol, day)[1]
+
+    def entries(self, kind: str, table: str) -> dict | None:
+        return super().entries(kind, table) if kind != "delta" else None
 
 
 class Spark(Engine):
-    """PySpark, with Iceberg's runtime: a folder, and the SQLite database through JDBC."""
+    """PySpark, with the runtimes of Iceberg and Delta: folders, and the SQLite database through JDBC."""
 
     name = "spark"
-    kinds = ("folder", "sql")
+    kinds = ("folder", "sql", "delta")
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        super().__init__(home, folder)
+    def __init__(self, home: Path, folder: Path, stores: Stores) -> None:
+        super().__init__(home, folder, stores)
         from pyspark.sql import SparkSession
 
-        jars = [str(jar) for jar in (home / "jars").glob("*.jar")]
+        jars = [str(jar) for jar in (home / "jars").glob("*.jar") if "nessie" not in jar.name]
         settings = {
             "spark.jars": ",".join(jars),
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
             "spark.sql.catalog.folder": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.folder.type": "hadoop",
             "spark.sql.catalog.folder.warehouse": f"{folder}/lake",
@@ -236,6 +318,8 @@ class Spark(Engine):
         self.spark.sparkContext.setLogLevel("ERROR")
 
     def table(self, kind: str, table: str) -> str:
+        if kind == "delta":
+            return f"delta.`{self.delta(table)}`"
         return f"{'folder' if kind == 'folder' else 'lake'}.`default`.{table}"
 
     def totals(self, kind: str, table: str) -> dict:
@@ -262,7 +346,7 @@ class Spark(Engine):
             return self.output_rows(plan.executedPlan())
         if name.endswith("QueryStageExec"):
             return self.output_rows(plan.plan())
-        if name == "BatchScanExec":
+        if name in ("BatchScanExec", "FileSourceScanExec"):
             return int(plan.metrics().apply("numOutputRows").value())
         children = plan.children()
         return sum(self.output_rows(children.apply(index)) for index in range(children.size()))
@@ -271,12 +355,16 @@ class Spark(Engine):
         row = self.spark.sql(ENTRIES.format(table=self.table(kind, table))).collect()[0]
         return dict(zip(["rows", "levels", "level_sizes", "messages_with_entries"], map(int, row)))
 
-    def maintain(self, kind: str, table: str) -> bool:
+    def maintain(self, kind: str, table: str) -> str:
+        if kind == "delta":
+            self.spark.sql(f"optimize {self.table(kind, table)}").collect()
+            self.spark.sql(f"vacuum {self.table(kind, table)} retain 0 hours").collect()
+            return "optimized and vacuumed"
         name = f"default.{table}"
         self.spark.sql(f"call folder.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))").collect()
         self.spark.sql(f"call folder.system.rewrite_manifests('{name}')").collect()
         self.spark.sql(f"call folder.system.expire_snapshots(table => '{name}', older_than => now(), retain_last => 1)").collect()
-        return True
+        return "rewrote data files and manifests, and expired snapshots"
 
     def close(self) -> None:
         self.spark.stop()
@@ -288,8 +376,8 @@ class Trino(Engine):
     name = "trino"
     PORT = 18_080
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        super().__init__(home, folder)
+    def __init__(self, home: Path, folder: Path, stores: Stores) -> None:
+        super().__init__(home, folder, stores)
         self.server = home / "trino-server-476"
         etc = folder / "trino" / "etc"
         (etc / "catalog").mkdir(parents=True)
@@ -371,10 +459,10 @@ class Trino(Engine):
         self.process.wait()
 
 
-ENGINES = [DuckDb, PyIceberg, Polars, Spark, Trino]
+ENGINES = [DuckDb, PyIceberg, DeltaRs, Polars, Spark, Trino]
 
 
-def open_all(names: list[str], home: Path, folder: Path) -> list[Engine]:
+def open_all(names: list[str], home: Path, folder: Path, stores: Stores) -> list[Engine]:
     """Starts the engines of these names."""
     known = {engine.name: engine for engine in ENGINES}
-    return [known[name](home, folder) for name in names]
+    return [known[name](home, folder, stores) for name in names]

@@ -12,6 +12,8 @@ mod jobs;
 mod machine;
 mod market;
 mod pool;
+#[cfg(feature = "publish")]
+mod publish;
 mod remote;
 mod report;
 mod scale;
@@ -46,6 +48,8 @@ enum Bench {
     Columns(columns::Args),
     Market(market::Args),
     Gateways(gateways::Args),
+    #[cfg(feature = "publish")]
+    Publish(publish::Args),
     #[cfg(feature = "sql")]
     Sql(sql::Args),
     Read(remote::read::Args),
@@ -108,6 +112,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Columns(args) => columns::run(&args, ui)?,
         Bench::Market(args) => market::run(&args, ui)?,
         Bench::Gateways(args) => gateways::run(&args, ui)?,
+        #[cfg(feature = "publish")]
+        Bench::Publish(args) => publish::run(&args, ui)?,
         #[cfg(feature = "sql")]
         Bench::Sql(args) => sql::run(&args, ui)?,
         Bench::Read(args) => remote::read::run(&args, ui)?,

@@ -75,7 +75,7 @@ class DuckDb(Engine):
         import duckdb
 
         self.connection = duckdb.connect()
-        for extension in ["avro", "httpfs", "iceberg", "parquet", "delta"]:
+        for extension in ["avro", "httpfs", "iceberg", "delta"]:
             module = __import__(f"duckdb_extension_{extension}")
             (file,) = Path(module.__file__).parent.rglob(f"{extension}.duckdb_extension")
             self.connection.execute(f"load '{file}'")
@@ -297,6 +297,7 @@ class Spark(Engine):
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.catalog.folder": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.folder.type": "hadoop",
             "spark.sql.catalog.folder.warehouse": f"{folder}/lake",

@@ -19,6 +19,7 @@ pub(crate) mod position;
 pub(crate) mod segment_blocks;
 pub(crate) mod source;
 pub(crate) mod start;
+pub(crate) mod strand_runs;
 pub(crate) mod tail;
 pub(crate) mod translate;
 pub(crate) mod untrusted;

@@ -9,7 +9,6 @@
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
-use crate::maintenance::strands;
 use crate::maintenance::verify::{confirm, report, report_incomplete};
 use crate::read::block::BatchRun;
 use crate::read::filter::Filter;
@@ -49,24 +48,6 @@ pub(crate) fn write_part(
 ) -> Result<Option<Part>, Error> {
     let sequences = work.sequences.clone();
     write_segment(context, sequences, |out, header| fill(context, &mut history, out, header, &work, pace))
-}
-
-/// [`write_part`] of the messages of some parts, whose blocks are copied where they are in the same strands.
-pub(crate) fn write_merged(
-    context: MaintenanceContext<'_>,
-    parts: &[Arc<Part>],
-    work: &Work,
-    pace: &mut Pace<'_>,
-) -> Result<Option<Part>, Error> {
-    write_segment(context, work.sequences.clone(), |out, header| {
-        if let Some(strands) = work.strands.filter(|_| work.copies_blocks)
-            && strands::may_copy(context, (parts, header.schema_version), strands)?
-        {
-            return strands::copy(context, parts, (out, header), (work, strands), pace);
-        }
-        let mut history = History::of_parts(parts.iter().cloned());
-        fill(context, &mut history, out, header, work, pace)
-    })
 }
 
 /// What was written into a segment.
@@ -160,7 +141,7 @@ impl Work {
 }
 
 /// Writes all messages; what was written, and how many messages could not be read. `None`: stopped.
-fn fill(
+pub(super) fn fill(
     context: MaintenanceContext<'_>,
     history: &mut History,
     out: Out,

@@ -7,7 +7,8 @@ use crate::error::{Error, SegmentFailure};
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::forced;
 use crate::maintenance::pace::Pace;
-use crate::maintenance::part::{FillError, FilledSegment, Out, Work};
+use crate::maintenance::part::{FillError, FilledSegment, Out, Work, fill, write_segment};
+use crate::read::history::History;
 use crate::space::catalog::{Content, Part};
 use std::sync::Arc;
 use tapedb_segment::{
@@ -28,12 +29,30 @@ pub(super) fn strands_for(context: MaintenanceContext<'_>, messages: u64) -> Opt
     pays.then(Strands::default)
 }
 
+/// [`write_part`](super::part::write_part) of the messages of some parts, whose blocks are copied where they are in the same strands.
+pub(super) fn write_merged(
+    context: MaintenanceContext<'_>,
+    parts: &[Arc<Part>],
+    work: &Work,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Part>, Error> {
+    write_segment(context, work.sequences.clone(), |out, header| {
+        if let Some(strands) = work.strands.filter(|_| work.copies_blocks)
+            && may_copy(context, (parts, header.schema_version), strands)?
+        {
+            return copy(context, parts, (out, header), (work, strands), pace);
+        }
+        let mut history = History::of_parts(parts.iter().cloned());
+        fill(context, &mut history, out, header, work, pace)
+    })
+}
+
 /// Whether a segment of all blocks of these parts is one in strands: all have the same strands, follow each other in time, and have
 /// lost no message. To be asked when the segment to be written has its number: deletions that are made later are carried out later.
 ///
 /// # Errors
 /// When a segment cannot be opened.
-pub(super) fn may_copy(
+fn may_copy(
     context: MaintenanceContext<'_>,
     (parts, schema_version): (&[Arc<Part>], u16),
     strands: Strands,
@@ -69,7 +88,7 @@ pub(super) fn may_copy(
 }
 
 /// Writes all blocks of these parts, which [`may_copy`]. `None`: stopped.
-pub(super) fn copy(
+fn copy(
     context: MaintenanceContext<'_>,
     parts: &[Arc<Part>],
     (out, header): (Out, &SegmentHeader),

@@ -2,6 +2,7 @@
 
 use crate::objects::chunks::{AHEAD, CHUNK_BYTES, ChunkId, Chunks};
 use crate::objects::foot::Foot;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +23,9 @@ pub(crate) struct ObjectFile {
     bytes: u64,
     foot: Foot,
     chunks: Arc<Chunks>,
-    /// The last range that was read of a chunk of which little is wanted.
-    sparse: Mutex<Option<Piece>>,
+    /// The last ranges that were read of chunks of which little is wanted, the oldest first: one for each strand that is read, while
+    /// they are no more bytes than a chunk.
+    sparse: Mutex<VecDeque<Piece>>,
 }
 
 impl std::fmt::Debug for ObjectFile {
@@ -76,14 +78,20 @@ impl ObjectFile {
         let near = near.start.max(chunk.range.start)..near.end.min(chunk.range.end);
         let is_there = || {
             let sparse = self.sparse.lock().unwrap_or_else(PoisonError::into_inner);
-            sparse.as_ref().is_some_and(|(have, _)| have.start <= near.start && near.end <= have.end)
+            sparse.iter().any(|(have, _)| have.start <= near.start && near.end <= have.end)
         };
         if near.is_empty() || is_there() {
             return;
         }
         // A failure is that of the reader that comes to it.
         if let Ok(bytes) = self.chunks.get(&ChunkId { key: self.key.clone(), range: near.clone() }) {
-            *self.sparse.lock().unwrap_or_else(PoisonError::into_inner) = Some((near, bytes));
+            let mut sparse = self.sparse.lock().unwrap_or_else(PoisonError::into_inner);
+            sparse.push_back((near, bytes));
+            let sum =
+                |pieces: &VecDeque<Piece>| pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+            while sparse.len() > 1 && sum(&sparse) > CHUNK_BYTES {
+                sparse.pop_front();
+            }
         }
     }
 }
@@ -111,11 +119,11 @@ impl StorageFile for ObjectFile {
             buf[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         };
-        if let Some((range, bytes)) = &*self.sparse.lock().unwrap_or_else(PoisonError::into_inner)
-            && range.contains(&offset)
-        {
+        let sparse = self.sparse.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((range, bytes)) = sparse.iter().rev().find(|(range, _)| range.contains(&offset)) {
             return copy(buf, range.start, bytes);
         }
+        drop(sparse);
         let id = self.chunk_at(offset);
         let bytes = self.chunks.get(&id).map_err(|error| error.into_io())?;
         copy(buf, id.range.start, &bytes)

@@ -1,7 +1,7 @@
 //! Which messages of a stream a cursor wants, and as rows or as columns.
 
 use crate::read::fields::Fields;
-use crate::read::segment_blocks::{StrandRuns, by_strand};
+use crate::read::strand_runs::{StrandRuns, by_strand};
 use crate::stream::reader::{ReadContext, StreamReader};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;

@@ -12,9 +12,8 @@ use tapedb_terminal::quantity::{count, duration};
 /// the loader has appended a second beside them. Each reader must get exactly the messages of its symbol, in order.
 /// `scale.parts.N`: a stream with N parts (made of one segment, with a manifest that names N): the time to open it (`open`), to seal a
 /// message (`first seal` writes the manifest as a whole, `seal` a change), and for one live reader from a message that follows a seal until it has it (`told`).
-/// `scale.symbol`: bytes that are read for one symbol of --symbols in a sealed stream, as a share of those of all (`bytes`), and bytes
-/// on the disk for each message (`size`); messages a second of a reader of all, as rows (`rows`) and as columns in time order (`columns`).
-/// `scale.seal.threads.N`: messages a second that maintenance with at most N threads seals, of two streams.
+/// `scale.symbol`: bytes that are read for one symbol of --symbols in a sealed stream, as a share of those of all.
+/// `scale.seal.threads.N`: messages a second that N callers of `Stream::seal` seal together.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Live readers, such as 1,10,100,1000
@@ -44,7 +43,7 @@ pub struct Args {
     /// Messages of the cases that seal, such as 20M or 500k
     #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
     pub messages: u64,
-    /// Threads of maintenance that seal
+    /// Threads that seal
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub seal_threads: Vec<u32>,
     /// Runs of each case; the median counts

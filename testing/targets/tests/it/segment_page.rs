@@ -3,7 +3,7 @@
 use tapedb_codec::dynamic::Layouts;
 use tapedb_segment::{
     Block, BlockOptions, Decoder, ENTRY_LAYOUT, HEADER_LAYOUT, Plan, RowHeader, Rows, Segment, SegmentHeader,
-    SegmentWriter, Selection, Strands, TRAILER_LAYOUT,
+    SegmentWriter, Selection, TRAILER_LAYOUT,
 };
 use tapedb_testing::blocks::{Message, messages};
 use tapedb_testing::schemas::sample_layouts;
@@ -40,13 +40,10 @@ fn the_page_has_the_real_layouts() {
     }
 }
 
-fn header() -> SegmentHeader {
-    SegmentHeader { stream_id: 7, space: 1, schema_version: 1, first_sequence: 42, next_sequence: 1_000 }
-}
-
 fn written(layouts: &Layouts, options: BlockOptions, messages: &[Message]) -> Vec<u8> {
-    let plan = Plan::new(layouts.clone());
-    let mut writer = SegmentWriter::new(Vec::new(), plan, &header(), options).unwrap();
+    let header =
+        SegmentHeader { stream_id: 7, space: 1, schema_version: 1, first_sequence: 42, next_sequence: 1_000 };
+    let mut writer = SegmentWriter::new(Vec::new(), Plan::new(layouts.clone()), &header, options).unwrap();
     messages.iter().for_each(|(row, body)| writer.push(*row, body).unwrap());
     writer.finish().unwrap().0
 }
@@ -131,41 +128,6 @@ fn the_golden_file_is_written_and_read() {
         panic!("the writer no longer writes {path} but {}", new.display());
     }
     read_golden(&golden, 3, &messages);
-}
-
-/// The same messages in three strands.
-#[test]
-fn the_golden_file_in_strands_is_written_and_read() {
-    let (layouts, messages) = golden_messages();
-    let strands = Strands { count: 3, rows: 15, bytes: 1 << 20, stripe_bytes: 1 << 20 };
-    let plan = Plan::new(layouts.clone());
-    let options = (BlockOptions::default(), strands);
-    let mut writer = SegmentWriter::in_strands(Vec::new(), plan, &header(), options).unwrap();
-    messages.iter().for_each(|(row, body)| writer.push(*row, body).unwrap());
-    let written = writer.finish().unwrap().0;
-    let path = format!("{VECTORS}/segment_v4.seg");
-    let golden = std::fs::read(&path).unwrap_or_default();
-    if golden != written {
-        let new = std::env::temp_dir().join("segment_v4.seg");
-        std::fs::write(&new, &written).unwrap();
-        panic!("the writer no longer writes {path} but {}", new.display());
-    }
-    assert_eq!(golden[8..10], 4u16.to_le_bytes());
-    let segment = Segment::open(&golden).unwrap();
-    assert_eq!((segment.strand_count(), segment.blocks().len()), (3, 9));
-    let (mut block, mut rows, mut decoder) = (Block::new(), Rows::new(), Decoder::new());
-    let mut found = Vec::new();
-    for index in 0..segment.blocks().len() {
-        segment.read_block(index, &mut block).unwrap();
-        decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows).unwrap();
-        assert_eq!(block.check_content(&rows), Ok(true));
-        for row in 0..rows.len() {
-            assert_eq!(rows.header(row).symbol as usize % 3, segment.strand_of(index));
-            found.push((rows.header(row), rows.body(row).to_vec()));
-        }
-    }
-    found.sort_by_key(|(row, _)| (row.time, row.sequence));
-    assert_eq!(found, messages);
 }
 
 /// Written by version 0.1.0, and frozen: nothing writes such a file any more.

@@ -8,7 +8,7 @@ use crate::dead_letters::{BadRecord, DeadLetters, LostOffsets, kept};
 use crate::decoder::{Content, Decoder, Incoming, Mapping};
 use crate::error::Error;
 use crate::headers::checksum;
-use crate::progress::Observer;
+use crate::progress::{Counts, Observer};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Invalid, Late, Loader, LogError, Rejected, Stream};
 
@@ -56,19 +56,6 @@ pub struct IntakeOptions {
     pub trust_position: bool,
     /// How long a message may wait for others before they are stored together; zero: 200 ms.
     pub flush_interval: Duration,
-}
-
-/// What has been taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Messages that were stored, or sent.
-    pub messages: u64,
-    /// Bytes of their values.
-    pub bytes: u64,
-    /// Records that are no messages.
-    pub bad: u64,
-    /// Offsets that the broker had removed before they were read.
-    pub lost: u64,
 }
 
 /// Takes records into a stream.

@@ -23,5 +23,5 @@ pub use decoder::{Decoder, Incoming, Mapping};
 pub use encoder::{Encoder, Encoding, Outgoing};
 pub use error::Error;
 pub use headers::Marks;
-pub use intake::{BadRecords, Counts, Intake, IntakeOptions, LostRecords};
-pub use progress::{LaneStatus, Observer, Unwatched};
+pub use intake::{BadRecords, Intake, IntakeOptions, LostRecords};
+pub use progress::{Counts, LaneStatus, Observer, Unwatched};

@@ -1,6 +1,17 @@
 //! What an import or an export reports while it runs.
 
-use crate::intake::Counts;
+/// What has been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages that were stored, or sent.
+    pub messages: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Records that are no messages.
+    pub bad: u64,
+    /// Offsets that the broker had removed before they were read.
+    pub lost: u64,
+}
 
 /// Receives what happens while an import or an export runs.
 pub trait Observer {

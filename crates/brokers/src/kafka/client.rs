@@ -135,3 +135,17 @@ pub(super) fn failed(reader: &Reader, what: &str, error: &KafkaError) -> Error {
         _ => Error::Away(format!("{text}; check the address, and that the broker runs")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_librdkafka_does_not_take_is_an_error_without_the_value() {
+        let mut settings = Settings { brokers: "127.0.0.1:1".into(), ..Settings::default() };
+        settings.set("no.such.setting=hunter2").expect("it is one");
+        let made = consumer(&settings, "tapedb", &[]);
+        let error = made.map(drop).unwrap_err().to_string();
+        assert!(error.contains("no.such.setting") && !error.contains("hunter2"), "{error}");
+    }
+}

@@ -7,8 +7,8 @@ use super::client::{ANSWER, Reader, consumer, failed, marks, offsets, partitions
 use super::settings::Settings;
 use crate::decoder::Incoming;
 use crate::error::Error;
-use crate::intake::{Counts, Intake};
-use crate::progress::{LaneStatus, Observer};
+use crate::intake::Intake;
+use crate::progress::{Counts, LaneStatus, Observer};
 use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Message};

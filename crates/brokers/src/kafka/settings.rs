@@ -155,13 +155,4 @@ mod tests {
         let error = settings.read(&path).unwrap_err().to_string();
         assert!(error.contains("line 1") && !error.contains("hunter2"), "{error}");
     }
-
-    #[test]
-    fn what_librdkafka_does_not_take_is_an_error_without_the_value() {
-        let mut settings = Settings { brokers: "127.0.0.1:1".into(), ..Settings::default() };
-        settings.set("no.such.setting=hunter2").expect("it is one");
-        let made = super::super::client::consumer(&settings, "tapedb", &[]);
-        let error = made.map(drop).unwrap_err().to_string();
-        assert!(error.contains("no.such.setting") && !error.contains("hunter2"), "{error}");
-    }
 }

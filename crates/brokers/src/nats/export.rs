@@ -12,8 +12,7 @@ use super::jetstream::{self, OTHER_LAST_SEQUENCE, answer};
 use crate::encoder::{Encoder, Encoding, Outgoing};
 use crate::error::Error;
 use crate::headers::id_text;
-use crate::intake::Counts;
-use crate::progress::{LaneStatus, Observer};
+use crate::progress::{Counts, LaneStatus, Observer};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -295,6 +294,7 @@ impl Exporter<'_> {
             if watch.is_interrupted() {
                 // What was sent is there or not: the next run asks.
                 self.settle(connection, flight)?;
+                watch.progress(&self.counts, self.end);
                 return Err(Error::Interrupted);
             }
             while !is_over && flight.sent.len() < FLIGHT_MAX && flight.bytes < FLIGHT_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! What a NATS server sends. Bytes in, frames out: no socket, and a limit on what a frame may state.
 
-use super::super::headers::Marks;
+use crate::headers::Marks;
 use std::ops::Range;
 
 /// The longest line.
@@ -119,18 +119,6 @@ fn shortened(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Reads all frames of bytes, and what they state.
-pub(super) fn read_hostile(mut bytes: &[u8]) {
-    while let Ok(Some((frame, length))) = parse(bytes) {
-        if let Frame::Message { headers, payload, reply, .. } = frame {
-            drop(marks(&bytes[headers.clone()]));
-            let _ = (status(&bytes[headers]), payload);
-            let _ = super::jetstream::Place::of(str::from_utf8(&bytes[reply]).unwrap_or_default());
-        }
-        bytes = &bytes[length..];
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +179,7 @@ mod tests {
                 let at = (seed >> 33) as usize % bytes.len();
                 bytes[at] = (seed >> 24) as u8;
             }
-            read_hostile(&bytes);
+            crate::nats::read_hostile_frames(&bytes);
         }
     }
 

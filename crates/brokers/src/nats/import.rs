@@ -8,8 +8,8 @@ use super::frame::{headers, marks};
 use super::jetstream::{self, Info, Place};
 use crate::decoder::Incoming;
 use crate::error::Error;
-use crate::intake::{Counts, Intake};
-use crate::progress::{LaneStatus, Observer};
+use crate::intake::Intake;
+use crate::progress::{Counts, LaneStatus, Observer};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -188,8 +188,9 @@ impl Session<'_> {
         total: u64,
         watch: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let (mut asked, mut delivered, mut heard) = (0, 0, Instant::now());
+        let (mut asked, mut delivered, mut arrived) = (0, 0, Instant::now());
         loop {
+            watch.progress(&intake.counts(), total);
             if watch.is_interrupted() {
                 return Err(Error::Interrupted);
             }
@@ -198,12 +199,11 @@ impl Session<'_> {
                 asked += BATCH;
             }
             intake.flush_when_due()?;
-            watch.progress(&intake.counts(), total);
             // As many as have arrived, before the clock is read again.
             for turn in 0..BATCH / 4 {
                 let wait = if turn == 0 { WAIT } else { Duration::ZERO };
                 let Some(message) = self.connection.next(wait)? else { break };
-                heard = Instant::now();
+                arrived = Instant::now();
                 let (code, text) = message.status();
                 if code != 0 {
                     asked -= unanswered(code, text, message.headers)?.min(asked);
@@ -230,7 +230,7 @@ impl Session<'_> {
                     return Ok(());
                 }
             }
-            if heard.elapsed() > SILENT_MAX {
+            if arrived.elapsed() > SILENT_MAX {
                 return Err(Error::Away(format!("{} is silent", self.connection.place)));
             }
         }

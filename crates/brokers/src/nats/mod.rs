@@ -19,6 +19,14 @@ pub use import::{ImportOptions, import, import_status};
 pub use login::Login;
 
 /// Reads what a hostile server sends: for fuzzing.
-pub fn read_hostile_frames(bytes: &[u8]) {
-    frame::read_hostile(bytes);
+pub fn read_hostile_frames(mut bytes: &[u8]) {
+    while let Ok(Some((frame, length))) = frame::parse(bytes) {
+        if let frame::Frame::Message { headers, reply, .. } = frame {
+            let headers = &bytes[headers];
+            drop(frame::marks(headers));
+            let _ = frame::status(headers);
+            let _ = jetstream::Place::of(str::from_utf8(&bytes[reply]).unwrap_or_default());
+        }
+        bytes = &bytes[length..];
+    }
 }

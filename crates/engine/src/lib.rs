@@ -48,6 +48,7 @@ pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols}
 #[doc(hidden)]
 pub use maintenance::forced;
 pub use maintenance::offload::Offloaded;
+pub use maintenance::strands::set_strands;
 pub use maintenance::thread::set_maintenance_threads;
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;

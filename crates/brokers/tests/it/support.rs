@@ -81,7 +81,7 @@ pub struct Watch {
     pub warnings: Arc<Mutex<Vec<String>>>,
     pub is_over: Arc<AtomicBool>,
     pub messages_max: Option<u64>,
-    seen: u64,
+    pub seen: u64,
 }
 
 impl Watch {

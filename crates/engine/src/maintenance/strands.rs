@@ -1,7 +1,8 @@
 //! Where segments are written in strands of blocks, each of symbols of its own: so that one symbol of many is in few blocks.
 //!
-//! It pays where there are many symbols and so many messages that each strand has whole blocks: then one symbol of a thousand takes a
-//! fiftieth of the bytes. Segments in strands that follow each other in time are merged by copying their blocks.
+//! It pays where single symbols are read, there are many of them, and so many messages that each strand has whole blocks: then one symbol
+//! of a thousand takes a fiftieth of the bytes. A reader of all has more to merge, so a process does it only where it was asked to
+//! ([`set_strands`]). Segments in strands that follow each other in time are merged by copying their blocks.
 
 use crate::error::{Error, SegmentFailure};
 use crate::maintenance::context::MaintenanceContext;
@@ -11,6 +12,7 @@ use crate::maintenance::part::{FillError, FilledSegment, Out, Work, fill, write_
 use crate::read::history::History;
 use crate::space::catalog::{Content, Part};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tapedb_segment::{
     Block, BlockOptions, Decoder, Plan, Rows, SegmentError, SegmentHeader, SegmentWriter, Selection, Strands,
 };
@@ -20,12 +22,22 @@ const SYMBOLS_MIN: u32 = 256;
 /// With fewer messages blocks of strands would be small.
 const MESSAGES_MIN: u64 = 1 << 21;
 
+/// [`set_strands`].
+static STRANDS: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process writes new segments of many symbols in strands (`docs/format/segment.md`); it does not unless this is called.
+/// Every process reads them.
+pub fn set_strands(are_written: bool) {
+    STRANDS.store(are_written, Ordering::Relaxed);
+}
+
 /// The strands of a segment of so many messages; `None`: its blocks follow each other in time.
 pub(super) fn strands_for(context: MaintenanceContext<'_>, messages: u64) -> Option<Strands> {
     if let Some(strands) = forced::strands() {
         return Some(strands);
     }
-    let pays = messages >= MESSAGES_MIN && context.stream.dictionary.len() >= SYMBOLS_MIN;
+    let pays = STRANDS.load(Ordering::Relaxed)
+        && messages >= MESSAGES_MIN && context.stream.dictionary.len() >= SYMBOLS_MIN;
     pays.then(Strands::default)
 }
 

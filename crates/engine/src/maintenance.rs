@@ -11,7 +11,7 @@ pub(crate) mod part;
 mod queue;
 pub(crate) mod retention;
 pub(crate) mod seal;
-mod strands;
+pub(crate) mod strands;
 pub(crate) mod sweep;
 pub(crate) mod thread;
 pub(crate) mod verify;

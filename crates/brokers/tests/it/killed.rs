@@ -58,7 +58,7 @@ fn start(role: &str, source: &Path, target: &Path, address: &str) -> Child {
 #[test]
 fn each_message_arrives_once_whatever_is_killed() {
     let Some(mut nats) = Nats::start("") else { return };
-    let (messages, kills) = (number("BROKER_MESSAGES", 60_000), number("BROKER_KILLS", 6));
+    let (messages, kills) = (number("BROKER_MESSAGES", 30_000), number("BROKER_KILLS", 4));
     let from = Place::new();
     let directory = tempfile::tempdir().expect("a directory");
     let (source, target, address) =

@@ -164,6 +164,16 @@ fn a_round_trip_in_both_encodings_continues_where_it_ended() {
     }
 }
 
+/// Repeats what began while the server was away: then it ends at once, and the caller begins it again.
+fn when_there<T>(mut run: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    loop {
+        match run() {
+            Err(error) if error.is_temporary() => thread::sleep(Duration::from_millis(20)),
+            done => return done,
+        }
+    }
+}
+
 #[test]
 fn interrupted_exports_and_imports_and_a_killed_server_leave_each_message_once() {
     let Some(mut nats) = Nats::start("") else { return };
@@ -176,29 +186,25 @@ fn interrupted_exports_and_imports_and_a_killed_server_leave_each_message_once()
         let exporting = scope.spawn(|| {
             // Each run ends after some messages, but for the last.
             for most in [3_000, 9_000] {
-                let ended = export(
-                    &server,
-                    &stream,
-                    &options,
-                    &mut Watch { messages_max: Some(most), ..out.clone() },
-                );
+                let watch = || Watch { messages_max: Some(most), ..out.clone() };
+                let ended = when_there(|| export(&server, &stream, &options, &mut watch()));
                 assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
             }
-            export(&server, &stream, &options, &mut out.clone())
+            when_there(|| export(&server, &stream, &options, &mut out.clone()))
         });
         while export_status(&server, &stream, &options).map_or(0, |status| status.next.unwrap_or(0)) < 5_000 {
             thread::sleep(Duration::from_millis(5));
         }
         let importing = scope.spawn(|| {
             let follow = ImportOptions { follow: true, ..incoming("K") };
-            let ended = import(
-                &server,
-                &follow,
-                &mut to.intake("copy", IntakeOptions::default()),
-                &mut Watch::until(2_000),
-            );
+            let run = |mut watch: Watch| {
+                when_there(|| {
+                    import(&server, &follow, &mut to.intake("copy", IntakeOptions::default()), &mut watch)
+                })
+            };
+            let ended = run(Watch::until(2_000));
             assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
-            import(&server, &follow, &mut to.intake("copy", IntakeOptions::default()), &mut into.clone())
+            run(into.clone())
         });
         for n in 0..3i64 {
             thread::sleep(Duration::from_millis(150));

@@ -37,7 +37,8 @@ pub(super) fn strands_for(context: MaintenanceContext<'_>, messages: u64) -> Opt
         return Some(strands);
     }
     let pays = STRANDS.load(Ordering::Relaxed)
-        && messages >= MESSAGES_MIN && context.stream.dictionary.len() >= SYMBOLS_MIN;
+        && messages >= MESSAGES_MIN
+        && context.stream.dictionary.len() >= SYMBOLS_MIN;
     pays.then(Strands::default)
 }
 

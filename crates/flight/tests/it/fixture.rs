@@ -166,6 +166,7 @@ fn users(folder: &tempfile::TempDir) -> PathBuf {
             right("mine*", &[May::Read, May::Write, May::Create]),
         ],
         limits: UserLimits { queries_max: Some(2), ..UserLimits::default() },
+        ..User::default()
     };
     let bob = User {
         name: "bob".into(),

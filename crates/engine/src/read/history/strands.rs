@@ -1,4 +1,4 @@
-//! Merges the strands of a segment: each has its messages in order, and together they are a run of rows that is made anew each time
+//! Merges the strands of a segment: each has its messages in order, and together they are a run of rows that is made again each time
 //! it has been read.
 //!
 //! Where sequence numbers follow each other in order of time and none is missing, as a feed writes them, a row's number is its place in

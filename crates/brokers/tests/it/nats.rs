@@ -224,7 +224,10 @@ fn interrupted_exports_and_imports_and_a_killed_server_leave_each_message_once()
         assert!(matches!(imported, Err(Error::Interrupted)), "{imported:?}");
     });
     assert_eq!(to.messages("copy"), from.messages("ticks"));
-    assert!(out.has_warned("trying again") && into.has_warned("reached again"), "{:?}", out.warnings);
+    // One that began while the server was away has noticed nothing.
+    let warned =
+        [&out, &into].map(|watch| watch.has_warned("trying again") && watch.has_warned("reached again"));
+    assert!(warned.contains(&true), "{:?} {:?}", out.warnings, into.warnings);
 }
 
 #[test]

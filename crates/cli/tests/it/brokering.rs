@@ -6,7 +6,7 @@ fn place() -> Place {
     let place = Place::new();
     std::fs::write(place.path("schema"), "message Tick { n: i64 }").expect("written");
     let schema = place.path("schema");
-    place.run(&format!("create --create ticks --schema {}", schema.display())).good();
+    place.run(&format!("create ticks --schema {}", schema.display())).good();
     place
 }
 

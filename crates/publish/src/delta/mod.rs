@@ -82,7 +82,7 @@ impl DeltaTable {
         let mut state = base.cloned().unwrap_or_default();
         // What was written a moment ago is read as any other version is.
         state.apply(version, text.as_bytes()).map_err(|what| CommitFailure::Unknown(Error::Table(what)))?;
-        if version > 0 && version % INTERVAL == 0 {
+        if version > 0 && version.is_multiple_of(INTERVAL) {
             self.0.log.write_checkpoint(&state);
         }
         Ok(state)

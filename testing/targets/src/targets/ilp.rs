@@ -285,8 +285,12 @@ fn binary(rest: &mut &[u8]) -> Option<String> {
 }
 
 fn plain(token: &[u8]) -> Option<String> {
-    let float =
-        || str::from_utf8(token).ok()?.parse::<f64>().ok().map(|value| format!("f{:x}", value.to_bits()));
+    // Infinity is one only where it is written so.
+    let fits = |value: &f64| value.is_finite() || !token.iter().any(u8::is_ascii_digit);
+    let float = || {
+        let value = str::from_utf8(token).ok()?.parse::<f64>().ok().filter(fits);
+        value.map(|value| format!("f{:x}", value.to_bits()))
+    };
     let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     match token {
         [] => None,

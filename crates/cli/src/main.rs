@@ -15,8 +15,6 @@ mod program;
 mod remote;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-#[cfg(feature = "kafka")]
-use commands::brokers::kafka;
 #[cfg(feature = "nats")]
 use commands::brokers::nats;
 use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier};
@@ -89,8 +87,6 @@ enum Command {
     Export(Box<export::Args>),
     #[cfg(feature = "publish")]
     Publish(Box<publish::Args>),
-    #[cfg(feature = "kafka")]
-    Kafka(kafka::Args),
     #[cfg(feature = "nats")]
     Nats(nats::Args),
     Load(load::Args),
@@ -205,8 +201,6 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Export(args) => export::run(*args, ui),
         #[cfg(feature = "publish")]
         Command::Publish(args) => publish::run(*args, ui),
-        #[cfg(feature = "kafka")]
-        Command::Kafka(args) => kafka::run(args, ui),
         #[cfg(feature = "nats")]
         Command::Nats(args) => nats::run(args, ui),
         Command::Load(args) => load::run(args, ui),

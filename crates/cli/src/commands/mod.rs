@@ -1,6 +1,6 @@
 //! The commands, one file or folder each, grouped by what they work on.
 
-#[cfg(any(feature = "kafka", feature = "nats"))]
+#[cfg(feature = "nats")]
 pub mod brokers;
 pub mod demo;
 pub mod maintenance;

@@ -1,7 +1,4 @@
-//! `tapedb nats` and `tapedb kafka`: brokers as sources and sinks of streams.
+//! `tapedb nats`: a broker as source and sink of streams.
 
-#[cfg(feature = "kafka")]
-pub mod kafka;
-#[cfg(feature = "nats")]
 pub mod nats;
 mod shared;

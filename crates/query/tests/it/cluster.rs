@@ -81,7 +81,7 @@ fn ticks(count: u64) -> Vec<(i64, String, String)> {
         let random = mixed(n);
         // Two messages have each time.
         let time = (n / 2) as i64 * 1_000_000_007 + 1_700_000_000_000_000_000;
-        let symbol = format!("S{}", if n % 2 == 0 { random % 4 } else { 4 + random % 3 });
+        let symbol = format!("S{}", if n.is_multiple_of(2) { random % 4 } else { 4 + random % 3 });
         let price = 100.0 + (random >> 8) as f64 % 64.0 / 4.0;
         let text = if random >> 20 & 1 == 0 {
             let side = ["\"BUY\"", "\"SELL\"", "null"][(random >> 24) as usize % 3];

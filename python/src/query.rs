@@ -43,6 +43,7 @@ impl Asked {
             text: self.text.clone(),
             parameters,
             decimals: self.decimals.clone(),
+            dictionaries: false,
             time_limit: self.time_limit.map(limit).transpose()?,
             rows_max: self.max_rows,
         })

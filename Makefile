@@ -39,7 +39,7 @@ help:
 	@echo "make test-engines  published tables in DuckDB, pyiceberg, delta-rs, Polars, Spark and Trino (installs them below target/; ENGINES='duckdb deltalake')"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"
-	@echo "make test-console  its tests: types, units, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium; console/check quick: CI's part)"
+	@echo "make test-console  its tests: types, units, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium; console/check sources: CI's part, console/check quick: each view once)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic sql market' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"

@@ -42,7 +42,7 @@ pub struct Args {
     #[command(flatten)]
     connect: ConnectArgs,
 
-    /// Query several servers, whose streams are seen as those of one: a TOML file with a [[server]] for each (docs/SQL.md).
+    /// Query several servers, whose streams are seen as those of one: a TOML file with a `[[server]]` for each (docs/SQL.md).
     #[arg(long, value_name = "FILE", conflicts_with = "db")]
     cluster: Option<PathBuf>,
 

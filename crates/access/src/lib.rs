@@ -16,6 +16,7 @@
 
 mod audit;
 mod authentication;
+mod basic;
 mod error;
 mod limits;
 mod login;
@@ -28,6 +29,7 @@ mod users;
 
 pub use audit::{AuditEntry, AuditLog};
 pub use authentication::{Access, AuthenticatedUser, Authenticator};
+pub use basic::basic_credentials;
 pub use error::{ConfigError, EditError};
 pub use limits::{AccessLimits, QueryLimits};
 pub use login::{Credentials, Identity, Logins, Refusal, name_for};

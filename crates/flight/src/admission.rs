@@ -182,38 +182,12 @@ impl Sent {
         if kind.eq_ignore_ascii_case("bearer") {
             return Self::Token(value.into());
         }
-        let text = kind.eq_ignore_ascii_case("basic").then(|| base64(value)).flatten();
-        let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-        match text.as_deref().and_then(|text| text.split_once(':')) {
-            Some((user, password)) => Self::Password { user: user.into(), password: password.into() },
+        let sent = kind.eq_ignore_ascii_case("basic").then(|| tapedb_access::basic_credentials(value));
+        match sent.flatten() {
+            Some((user, password)) => Self::Password { user, password },
             None => Self::Invalid,
         }
     }
-}
-
-/// The bytes of a text in base 64; `None`: it is none.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0u32, 0);
-    for letter in text.bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    (count < 6).then_some(bytes)
 }
 
 impl Call<Request<Body>> for Admission {

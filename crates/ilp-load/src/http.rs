@@ -234,8 +234,7 @@ impl LineGateway {
         let secret = secret.trim();
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => {
-                let decoded = base64(secret).and_then(|bytes| String::from_utf8(bytes).ok());
-                let Some((user, password)) = decoded.as_deref().and_then(named) else {
+                let Some((user, password)) = tapedb_access::basic_credentials(secret) else {
                     return Err(Failure::new(400, "invalid", "the header Authorization is not valid"));
                 };
                 login(Credentials::Password { user: &user, password: &password })
@@ -355,38 +354,12 @@ fn decoded(value: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
-/// Base64 with the standard letters, padded or not.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
-    for letter in text.bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn base64_and_queries_are_decoded() {
-        assert_eq!(base64("YTpi").as_deref(), Some(&b"a:b"[..]));
-        assert_eq!(base64("YTpiYw==").as_deref(), Some(&b"a:bc"[..]));
-        assert_eq!(base64("YT!"), None);
+    fn queries_are_decoded() {
         assert_eq!(decoded("a%20b+c%2"), "a b c%2");
         let request = HttpRequest {
             method: "POST",

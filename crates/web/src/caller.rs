@@ -171,9 +171,8 @@ impl Sent {
         if !kind.eq_ignore_ascii_case("basic") {
             return None;
         }
-        let text = String::from_utf8(base64(value.trim())?).ok()?;
-        let (user, password) = text.split_once(':')?;
-        Some(Self::Password { user: user.into(), password: password.into() })
+        let (user, password) = tapedb_access::basic_credentials(value)?;
+        Some(Self::Password { user, password })
     }
 }
 
@@ -197,30 +196,6 @@ pub(crate) async fn login(state: &Shared, address: IpAddr, sent: Sent) -> Result
         })
     };
     state.workers.run(work).await
-}
-
-/// The bytes of a text in base 64; `None`: it is none.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    let mut out = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut bits, mut count) = (0u32, 0);
-    for digit in digits.bytes() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        (bits, count) = (bits << 6 | u32::from(value), count + 6);
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(out)
 }
 
 #[cfg(test)]

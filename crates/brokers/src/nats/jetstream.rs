@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use crate::error::Error;
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 use tapedb_schema::Timestamp;
 
@@ -141,7 +142,7 @@ pub(super) fn get(connection: &mut Connection, name: &str, sequence: u64) -> Res
         Ok(found) => {
             let message = &found["message"];
             let text = |name: &str| message[name].as_str().unwrap_or_default();
-            let bytes = |name: &str| base64(text(name));
+            let bytes = |name: &str| BASE64.decode(text(name).as_bytes()).ok();
             let (Some(headers), Some(payload)) = (bytes("hdrs"), bytes("data")) else {
                 return Err(Error::Away(format!("JetStream's message {sequence} of {name:?} is no base64")));
             };
@@ -197,28 +198,6 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut count) = (Vec::with_capacity(text.len() / 4 * 3), 0u32, 0);
-    for letter in text.trim_end_matches('=').bytes() {
-        let digit = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,14 +218,6 @@ mod tests {
         ] {
             assert_eq!(Place::of(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn base64_is_read() {
-        assert_eq!(base64("aGVsbG8="), Some(b"hello".to_vec()));
-        assert_eq!(base64("+/8="), Some(vec![0xfb, 0xff]));
-        assert_eq!(base64(""), Some(vec![]));
-        assert_eq!(base64("a b"), None);
     }
 
     #[test]

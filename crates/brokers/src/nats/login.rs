@@ -1,5 +1,7 @@
 //! Logins: user and password, a token, or the credentials of an operator's account (a JWT and the seed of an Ed25519 key).
 
+use crc_fast::{CrcAlgorithm, checksum};
+use data_encoding::{BASE32_NOPAD, BASE64URL_NOPAD};
 use rustls::SignatureScheme;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use std::fmt;
@@ -45,7 +47,7 @@ impl Login {
         let signer =
             signing.choose_scheme(&[SignatureScheme::ED25519]).ok_or("the seed is no key of Ed25519")?;
         let signature = signer.sign(nonce.as_bytes()).map_err(|error| error.to_string())?;
-        let signature = base64url(&signature);
+        let signature = BASE64URL_NOPAD.encode(&signature);
         if let Some(jwt) = jwt {
             return Ok(Some(Proof::Jwt { jwt, signature }));
         }
@@ -77,7 +79,7 @@ fn block(text: &str, name: &str) -> Option<String> {
 /// The 32 bytes of a seed, and the kind of its key: `SU…` is one of a user.
 fn seed_of(text: &str) -> Result<([u8; 32], u8), String> {
     let wrong = || "the credentials have no seed: a line that begins with SU".to_string();
-    let bytes = base32(text.trim()).ok_or_else(wrong)?;
+    let bytes = BASE32_NOPAD.decode(text.trim().as_bytes()).map_err(|_| wrong())?;
     let (content, checksum) = bytes.split_last_chunk::<2>().ok_or_else(wrong)?;
     if u16::from_le_bytes(*checksum) != crc16(content) {
         return Err("the seed in the credentials is damaged: its checksum is wrong".into());
@@ -94,62 +96,12 @@ fn public_text(kind: u8, key: &[u8; 32]) -> String {
     let mut bytes = vec![kind];
     bytes.extend_from_slice(key);
     bytes.extend_from_slice(&crc16(&bytes).to_le_bytes());
-    base32_text(&bytes)
+    BASE32_NOPAD.encode(&bytes)
 }
 
-const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-fn base32(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
-    for letter in text.bytes() {
-        let digit = BASE32.iter().position(|known| *known == letter)?;
-        bits = bits << 5 | digit as u32;
-        count += 5;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(bytes)
-}
-
-fn base32_text(bytes: &[u8]) -> String {
-    digits(bytes, 5, BASE32)
-}
-
-/// Without padding, as NATS wants it.
-fn base64url(bytes: &[u8]) -> String {
-    digits(bytes, 6, BASE64)
-}
-
-fn digits(bytes: &[u8], width: u32, alphabet: &[u8]) -> String {
-    let (mut text, mut bits, mut count) = (String::new(), 0u32, 0);
-    let mask = (1 << width) - 1;
-    for byte in bytes {
-        bits = bits << 8 | u32::from(*byte);
-        count += 8;
-        while count >= width {
-            count -= width;
-            text.push(char::from(alphabet[(bits >> count & mask) as usize]));
-        }
-        bits &= (1 << count) - 1;
-    }
-    if count > 0 {
-        text.push(char::from(alphabet[(bits << (width - count) & mask) as usize]));
-    }
-    text
-}
-
-/// CRC-16/XMODEM, as nkeys have it.
+/// As nkeys have it.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(
-            crc ^ u16::from(*byte) << 8,
-            |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 },
-        )
-    })
+    checksum(CrcAlgorithm::Crc16Xmodem, bytes) as u16
 }
 
 #[cfg(test)]
@@ -161,7 +113,7 @@ mod tests {
         let mut bytes = vec![18 << 3 | 20 << 3 >> 5, (20 << 3 & 31) << 3];
         bytes.extend_from_slice(&[7; 32]);
         bytes.extend_from_slice(&crc16(&bytes).to_le_bytes());
-        base32_text(&bytes)
+        BASE32_NOPAD.encode(&bytes)
     }
 
     #[test]
@@ -195,13 +147,5 @@ mod tests {
             !format!("{:?}", Login { password: Some("hunter2".into()), ..Login::default() })
                 .contains("hunter2")
         );
-    }
-
-    #[test]
-    fn texts_of_bytes() {
-        assert_eq!(base64url(&[0xff, 0xef]), "_-8");
-        let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(base32(&base32_text(&bytes)), Some(bytes));
-        assert_eq!(crc16(b"123456789"), 0x31c3);
     }
 }

@@ -834,7 +834,8 @@ impl Packer {
             return Ok(Taken::Chunk);
         }
         let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);
-        decoder.lane_columns((plan, raw), wanted, symbols, is_step, &mut self.decoded.columns)?;
+        let rows = (symbols, Some(&self.chosen[..]));
+        decoder.lane_columns((plan, raw), wanted, rows, is_step, &mut self.decoded.columns)?;
         if !self.decoded.find_starts(fields, out.len()) {
             return Ok(Taken::AsRows);
         }

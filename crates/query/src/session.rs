@@ -2,7 +2,7 @@
 
 use crate::aggregates::{RefuseDistinct, UseTimes};
 use crate::arithmetic::CheckArithmetic;
-use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
+use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf, SliceJoins};
 use crate::book::{self, Book};
 use crate::catalog::{CATALOG, Latest, MAIN, Streams};
 use crate::complexity;
@@ -441,6 +441,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     put_before("aggregate_statistics", Arc::new(KnowExtents));
     put_before("EnsureRequirements", Arc::new(GroupBySymbol));
     put_before("EnsureRequirements", Arc::new(UseTimeOrder));
+    rules.push(Arc::new(SliceJoins));
     rules.push(Arc::new(PauseInJoins));
     rules
 }

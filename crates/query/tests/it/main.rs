@@ -17,6 +17,7 @@ mod places;
 mod predicates;
 mod rivals;
 mod served;
+mod slices;
 mod slt;
 mod snapshot;
 mod support;

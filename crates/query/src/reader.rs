@@ -175,6 +175,44 @@ pub(crate) fn read_by_symbol(
     Ok(())
 }
 
+/// Rows by time, with their symbols as places in a list of names.
+#[derive(Debug)]
+pub(crate) struct ByTime {
+    /// The columns of the scan.
+    pub batch: RecordBatch,
+    pub times: ScalarBuffer<i64>,
+    /// Places in `names`. Those of all batches of a reader are places in the same list, which grows.
+    pub symbols: ScalarBuffer<i32>,
+    pub names: StringArray,
+}
+
+/// Reads by time, as [`read`]: symbols are not made texts.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_by_time(reading: &Reading, mut give: impl FnMut(ByTime) -> bool) -> Result<()> {
+    if reading.wanted.is_nothing() {
+        return Ok(());
+    }
+    let (mut reader, places) = open(reading, Header::Names, None).map_err(wrapped)?;
+    let mut columns: Vec<Views> = places.iter().map(|_| Views::default()).collect();
+    while let Some(batch) = reader.next_batch().map_err(wrapped)? {
+        let pick = |(place, views): (&usize, &mut Views)| views.of(batch.column(*place));
+        let picked = places.iter().zip(&mut columns).map(pick).collect::<Result<_>>()?;
+        let symbols = batch.column(1).as_dictionary::<Int32Type>();
+        let rows = ByTime {
+            times: batch.column(0).as_primitive::<TimestampNanosecondType>().values().clone(),
+            symbols: symbols.keys().values().clone(),
+            names: symbols.values().as_string::<i32>().clone(),
+            batch: batch_of(reading, picked, batch.num_rows())?,
+        };
+        if !give(rows) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// What is read of the headers of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
@@ -184,6 +222,8 @@ enum Header {
     Symbols,
     /// The same with sequence numbers.
     SymbolsAndSequences,
+    /// Times first, then symbols, and then the columns of the scan.
+    Names,
 }
 
 /// A reader, and the place of each column of the scan among its columns.
@@ -192,13 +232,14 @@ fn open(
     header: Header,
     chooser: Option<Arc<dyn RowChooser>>,
 ) -> Result<(BatchReader, Vec<usize>), Error> {
-    let by_symbol = header != Header::Wanted;
+    let by_symbol = matches!(header, Header::Symbols | Header::SymbolsAndSequences);
+    let with_names = header == Header::Names;
     let Reading { table, wanted, projection, order, limit, .. } = reading;
     let has = |wanted: &Column| projection.iter().any(|column| table.column(*column) == wanted);
     let sequences = header == Header::SymbolsAndSequences || has(&Column::Sequence) || has(&Column::Space);
     let header = [
-        (Column::Time, by_symbol || has(&Column::Time)),
-        (Column::Symbol, has(&Column::Symbol)),
+        (Column::Time, by_symbol || with_names || has(&Column::Time)),
+        (Column::Symbol, with_names || has(&Column::Symbol)),
         (Column::Sequence, sequences),
         (Column::Space, sequences && table.open.stream.spaces() > 1),
     ];

@@ -2,7 +2,7 @@
 
 use crate::dictionaries::{SharedValues, with_dictionaries};
 use crate::error::Error;
-use crate::reader::{BySymbol, Reading, read, read_by_symbol};
+use crate::reader::{BySymbol, ByTime, Reading, read, read_by_symbol, read_by_time};
 use crate::table::{Column, Table};
 use crate::wanted::{TimeOrder, Wanted};
 use datafusion::arrow::compute::SortOptions;
@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 const READ_AHEAD: usize = 2;
 
 /// Rows of a partition, at least: for fewer of them another thread is not worth its start.
-const PARTITION_ROWS: u64 = 200_000;
+pub(crate) const PARTITION_ROWS: u64 = 200_000;
 
 /// Reads the messages of a table.
 #[derive(Debug, Clone)]
@@ -164,31 +164,72 @@ impl Scan {
         self.is_by_symbol
     }
 
-    /// Reads some columns of the scan by symbol, in a thread of its own, with sequence numbers or not, without what `chooser` leaves out.
+    /// Whether all that it returns are messages of history, in one partition, so that [`Scan::in_partitions`] divides them.
+    pub fn is_divisible(&self) -> bool {
+        let is_one = self.partitions.is_empty() && self.limit.is_none();
+        is_one && self.table.is_messages() && self.table.open.from.is_none() && !self.wanted.is_nothing()
+    }
+
+    /// The same rows in partitions of these first and last times, each of which is read as the scan is.
+    pub fn in_partitions(&self, partitions: Vec<(i64, i64)>) -> Self {
+        let mut scan = Self { partitions, known: None, ..self.clone() };
+        scan.set_properties();
+        scan
+    }
+
+    /// About how many messages are read.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn messages(&self) -> Result<u64, Error> {
+        let messages = self.table.cursor(&self.wanted)?.stated_messages()?;
+        let Some(symbols) = &self.wanted.symbols else { return Ok(messages) };
+        let all = self.table.open.stream.census()?.symbols.max(1);
+        Ok((u128::from(messages) * (symbols.len() as u128).min(all.into()) / u128::from(all)) as u64)
+    }
+
+    /// Times that divide the messages into up to so many parts of about equal size, ascending.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn cuts(&self, parts: usize) -> Result<Vec<i64>, Error> {
+        let cuts = self.table.cursor(&self.wanted)?.division(parts)?;
+        Ok(cuts.into_iter().map(|cut| cut.0).collect())
+    }
+
+    /// Reads some columns of a partition by symbol, in a thread of its own, with sequence numbers or not, without what `chooser` leaves
+    /// out.
     ///
     /// # Errors
     /// When there are no such columns.
     pub fn by_symbol(
         &self,
+        partition: usize,
         columns: &[usize],
         with_sequences: bool,
         chooser: Option<Arc<dyn RowChooser>>,
-    ) -> Result<BySymbolStream> {
-        let reading = self.reading_of(0, columns)?;
-        let mut metrics = ReadingMetrics::new(&self.metrics, 0);
-        let (sender, batches) = mpsc::channel(READ_AHEAD);
-        let task = SpawnedTask::spawn_blocking(move || {
-            let mut since = metrics.begin();
-            let done = read_by_symbol(&reading, (with_sequences, chooser), |rows| {
-                metrics.add(since, rows.batch.num_rows());
-                let is_wanted = sender.blocking_send(rows).is_ok();
-                since = Instant::now();
-                is_wanted
-            });
-            metrics.add(since, 0);
-            done
-        });
-        Ok(BySymbolStream { batches, task: Some(task) })
+    ) -> Result<Reader<BySymbol>> {
+        let reading = self.reading_of(partition, columns, BATCH_ROWS_MAX)?;
+        let metrics = ReadingMetrics::new(&self.metrics, partition);
+        Ok(Reader::start(
+            metrics,
+            |rows: &BySymbol| rows.batch.num_rows(),
+            move |give| read_by_symbol(&reading, (with_sequences, chooser), give),
+        ))
+    }
+
+    /// Reads some columns of a partition by time, in a thread of its own, so many rows at once.
+    ///
+    /// # Errors
+    /// When there are no such columns.
+    pub fn by_time(&self, partition: usize, columns: &[usize], batch_rows: usize) -> Result<Reader<ByTime>> {
+        let reading = self.reading_of(partition, columns, batch_rows)?;
+        let metrics = ReadingMetrics::new(&self.metrics, partition);
+        Ok(Reader::start(
+            metrics,
+            |rows: &ByTime| rows.batch.num_rows(),
+            move |give| read_by_time(&reading, give),
+        ))
     }
 
     /// Reads some columns of a partition by symbol, in this thread, until all is read or `give` returns `false`.
@@ -201,7 +242,7 @@ impl Scan {
         columns: &[usize],
         mut give: impl FnMut(BySymbol) -> bool,
     ) -> Result<()> {
-        let reading = self.reading_of(partition, columns)?;
+        let reading = self.reading_of(partition, columns, BATCH_ROWS_MAX)?;
         let mut metrics = ReadingMetrics::new(&self.metrics, partition);
         let mut since = metrics.begin();
         let done = read_by_symbol(&reading, (false, None), |rows| {
@@ -242,6 +283,16 @@ impl Scan {
     /// What is read.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    /// Whether all rows are messages, and each message that is wanted is a row.
+    pub fn is_messages(&self) -> bool {
+        self.limit.is_none() && self.table.is_messages()
+    }
+
+    /// Whether rows come in the order of time.
+    pub fn is_ascending(&self) -> bool {
+        self.order == TimeOrder::Ascending
     }
 
     /// Whether every row of the table that is wanted is returned, and no other one.
@@ -287,9 +338,9 @@ impl Scan {
         }
     }
 
-    /// What to read of some columns of a partition, block by block.
-    fn reading_of(&self, partition: usize, columns: &[usize]) -> Result<Reading> {
-        let mut reading = self.reading(partition, BATCH_ROWS_MAX);
+    /// What to read of some columns of a partition.
+    fn reading_of(&self, partition: usize, columns: &[usize], batch_rows: usize) -> Result<Reading> {
+        let mut reading = self.reading(partition, batch_rows);
         reading.schema = Arc::new(reading.schema.project(columns)?);
         reading.projection = columns.iter().map(|column| self.projection[*column]).collect();
         Ok(reading)
@@ -333,20 +384,41 @@ impl Scan {
     }
 }
 
-/// Rows by symbol, as they are read.
+/// Rows that a thread reads.
 #[derive(Debug)]
-pub(crate) struct BySymbolStream {
-    batches: mpsc::Receiver<BySymbol>,
+pub(crate) struct Reader<T> {
+    batches: mpsc::Receiver<T>,
     /// `None`: it has ended.
     task: Option<SpawnedTask<Result<()>>>,
 }
 
-impl BySymbolStream {
+impl<T: Send + 'static> Reader<T> {
+    /// Starts a thread, in which `read` gives what it reads until that is not wanted.
+    fn start(
+        mut metrics: ReadingMetrics,
+        rows_of: impl Fn(&T) -> usize + Send + 'static,
+        read: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let (sender, batches) = mpsc::channel(READ_AHEAD);
+        let task = SpawnedTask::spawn_blocking(move || {
+            let mut since = metrics.begin();
+            let done = read(&mut |rows| {
+                metrics.add(since, rows_of(&rows));
+                let is_wanted = sender.blocking_send(rows).is_ok();
+                since = Instant::now();
+                is_wanted
+            });
+            metrics.add(since, 0);
+            done
+        });
+        Self { batches, task: Some(task) }
+    }
+
     /// The next rows; `None`: that was all.
     ///
     /// # Errors
     /// When messages cannot be read.
-    pub async fn next(&mut self) -> Result<Option<BySymbol>> {
+    pub async fn next(&mut self) -> Result<Option<T>> {
         if let Some(rows) = self.batches.recv().await {
             return Ok(Some(rows));
         }
@@ -426,14 +498,20 @@ fn partitions(table: &Table, wanted: &Wanted, partitions_max: usize) -> Result<V
         return Ok(Vec::new());
     }
     let cuts = table.cursor(wanted)?.division(parts)?;
+    Ok(between(cuts.into_iter().map(|cut| cut.0)))
+}
+
+/// First and last times of the partitions between these times, ascending: the first one ends before the first time, and the last one
+/// begins at the last time.
+pub(crate) fn between(cuts: impl IntoIterator<Item = i64>) -> Vec<(i64, i64)> {
     let mut from = i64::MIN;
-    let mut partitions = Vec::with_capacity(cuts.len() + 1);
+    let mut partitions = Vec::new();
     for cut in cuts {
-        partitions.push((from, cut.0 - 1));
-        from = cut.0;
+        partitions.push((from, cut - 1));
+        from = cut;
     }
     partitions.push((from, i64::MAX));
-    Ok(partitions)
+    partitions
 }
 
 fn properties(

@@ -3,7 +3,7 @@
 use crate::aggregates::{RefuseDistinct, UseTimes};
 use crate::arithmetic::CheckArithmetic;
 use crate::as_of;
-use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf};
+use crate::asof::{self, AsOfPlanner, PlanAsOf, PushThroughAsOf, SliceJoins};
 use crate::book::{self, Book};
 use crate::catalog::{AsOf, CATALOG, Latest, MAIN, Streams};
 use crate::cluster::aggregate::GroupThere;
@@ -525,6 +525,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     put_before("aggregate_statistics", Arc::new(KnowExtents));
     put_before("EnsureRequirements", Arc::new(GroupBySymbol));
     put_before("EnsureRequirements", Arc::new(UseTimeOrder));
+    rules.push(Arc::new(SliceJoins));
     rules.push(Arc::new(PauseInJoins));
     rules
 }

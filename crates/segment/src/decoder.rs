@@ -82,9 +82,18 @@ enum Piece<'a> {
     Raw(DecimalForm),
     /// All values are this one.
     Same(i64),
-    Strip(&'a Strip),
+    /// With shifts for coefficients that need them.
+    Strip(&'a Strip, Option<&'a Strip>),
     /// All values, which may be exchanged for others.
     Whole(&'a mut Vec<i64>),
+}
+
+/// Whether decimals may come as their coefficients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    Never,
+    WithoutShifts,
+    WithShifts,
 }
 
 /// Memory of one record type of a block.
@@ -616,11 +625,11 @@ impl Decoder {
             values.clear_but_ints();
             values.resize(count);
         }
-        self.together(block, type_id, &wanted, false, |index, rows, piece| match piece {
+        self.together(block, type_id, &wanted, Raw::Never, |index, rows, piece| match piece {
             Piece::Raw(_) => {}
             Piece::Same(value) if rows.len() == count => out[index].set_same(value, count),
             Piece::Same(value) => out[index].numbers()[rows].fill(value),
-            Piece::Strip(strip) => strip.write(&mut out[index].numbers()[rows]),
+            Piece::Strip(strip, _) => strip.write(&mut out[index].numbers()[rows]),
             Piece::Whole(values) if rows.len() == count => std::mem::swap(out[index].numbers(), values),
             Piece::Whole(values) => out[index].numbers()[rows].copy_from_slice(values),
         })?;
@@ -634,7 +643,8 @@ impl Decoder {
     }
 
     /// [`Self::columns`] for taking rows out of them; those for which `is_wanted_as_slice`, by their index, have
-    /// [`LaneColumn::values`](crate::LaneColumn::values).
+    /// [`LaneColumn::values`](crate::LaneColumn::values). With `chosen`, ascending [homes](crate::Rows::homes), no other rows are taken,
+    /// and these all at once: then a value of another row may be wrong without being reported.
     ///
     /// # Errors
     /// As [`Self::column`].
@@ -642,7 +652,7 @@ impl Decoder {
         &mut self,
         (plan, block): (&Plan, &Block),
         (type_id, columns): (u16, &[u16]),
-        symbols: Option<&[u32]>,
+        (symbols, chosen): (Option<&[u32]>, Option<&[u32]>),
         is_wanted_as_slice: impl Fn(usize) -> bool,
         out: &mut LaneColumns,
     ) -> Result<(), Damage> {
@@ -654,10 +664,17 @@ impl Decoder {
         wanted.iter().for_each(|wanted| out[wanted.index].begin(wanted.kind, count));
         let mut made = Strip::default();
         // Of several groups each would have its own form.
-        let may_be_raw = block.head().groups_of(type_id).len() == 1;
-        self.together(block, type_id, &wanted, may_be_raw, |index, rows, piece| match piece {
+        let raw = match block.head().groups_of(type_id).len() {
+            1 if chosen.is_some() => Raw::WithShifts,
+            1 => Raw::WithoutShifts,
+            _ => Raw::Never,
+        };
+        self.together(block, type_id, &wanted, raw, |index, rows, piece| match piece {
             Piece::Raw(form) => out[index].decimals = Some(form),
-            Piece::Strip(strip) => out[index].near.take(rows.start, strip, rows.len()),
+            Piece::Strip(strip, shifts) => {
+                out[index].near.take(rows.start, strip, rows.len());
+                shifts.into_iter().for_each(|shifts| out[index].take_shifts(rows.clone(), shifts, count));
+            }
             Piece::Same(value) if rows.len() == count => out[index].form = Form::Constant { value, count },
             Piece::Whole(values) if rows.len() == count => {
                 out[index].form = Form::Values;
@@ -678,7 +695,7 @@ impl Decoder {
         })?;
         for Wanted { index, column, .. } in &wanted {
             let group = block.head().groups_of(type_id).start as u16;
-            let restored = out[*index].restore_doubtful();
+            let restored = out[*index].restore_doubtful(chosen.unwrap_or_default());
             restored.map_err(|flaw| Columns { block, group }.damage(usize::from(*column), flaw))?;
         }
         let mut wanted = wanted.iter().map(|wanted| wanted.index).peekable();
@@ -723,13 +740,13 @@ impl Decoder {
     }
 
     /// Decodes columns that [`Self::plain_columns`] has found, piece by piece: calls `take` with a column's index, the places of the
-    /// piece among all wanted values, and the piece. Decimals may come raw where they `may_be_raw`, which is said first.
+    /// piece among all wanted values, and the piece. Which decimals come raw is said first.
     fn together(
         &mut self,
         block: &Block,
         type_id: u16,
         wanted: &[Wanted],
-        may_be_raw: bool,
+        raw: Raw,
         mut take: impl FnMut(usize, Range<usize>, Piece<'_>),
     ) -> Result<(), Damage> {
         if wanted.is_empty() {
@@ -746,8 +763,8 @@ impl Decoder {
             match Together::open(columns, wanted, &level, &mut memory) {
                 Ok(mut together) => {
                     let rows = before..before + level.count;
-                    if may_be_raw {
-                        together.stay_raw();
+                    if raw != Raw::Never {
+                        together.stay_raw(raw == Raw::WithShifts);
                     }
                     let raw = together.raw().iter();
                     raw.for_each(|(index, form)| take(*index, rows.clone(), Piece::Raw(*form)));
@@ -757,9 +774,9 @@ impl Decoder {
                         take(index, rows.clone(), Piece::Whole(&mut values));
                         self.buffers.push(values);
                     }
-                    together.each(&level, &mut self.strips, |index, row, strip| {
+                    together.each(&level, &mut self.strips, |index, row, strip, shifts| {
                         let start = before + row;
-                        take(index, start..rows.end.min(start + GROUP), Piece::Strip(strip));
+                        take(index, start..rows.end.min(start + GROUP), Piece::Strip(strip, shifts));
                     });
                     done = together.close(columns, &mut self.buffers);
                 }

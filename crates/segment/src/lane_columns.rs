@@ -34,7 +34,7 @@ impl LaneColumns {
 
     /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
-        self.columns.iter().map(|column| column.values.memory() + column.near.memory()).sum()
+        self.columns.iter().map(LaneColumn::memory).sum()
     }
 }
 
@@ -46,6 +46,8 @@ pub struct LaneColumn {
     pub(crate) values: ColumnValues,
     /// The numbers are coefficients, from which decimals are restored when they are taken: they are so small that this is possible.
     pub(crate) decimals: Option<DecimalForm>,
+    /// What is restored with them; as many as there are values, or none.
+    shifts: Near,
 }
 
 /// Where the values of a column are.
@@ -58,14 +60,20 @@ pub(crate) enum Form {
     Constant { value: i64, count: usize },
     /// In `near`.
     Near,
+    /// In `values` those of the only rows that are taken, of so many rows.
+    Chosen { count: usize },
 }
 
 impl LaneColumn {
+    fn memory(&self) -> usize {
+        self.values.memory() + self.near.memory() + self.shifts.memory()
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         match self.form {
             Form::Values => self.values.values().len(),
-            Form::Constant { count, .. } => count,
+            Form::Constant { count, .. } | Form::Chosen { count } => count,
             Form::Near => self.near.count,
         }
     }
@@ -89,6 +97,7 @@ impl LaneColumn {
             Form::Values => out.append_homes(&self.values, homes),
             Form::Constant { value, .. } => out.append_same(value, homes.len()),
             Form::Near => self.append_near(out, |near, numbers| near.append_homes(homes, numbers)),
+            Form::Chosen { .. } => self.append_chosen(homes.len(), out),
         }
     }
 
@@ -103,6 +112,7 @@ impl LaneColumn {
             Form::Near => self.append_near(out, |near, numbers| {
                 numbers.extend(places.iter().map(|place| near.value(*place as usize)));
             }),
+            Form::Chosen { .. } => self.append_chosen(places.len(), out),
         }
     }
 
@@ -115,7 +125,13 @@ impl LaneColumn {
             Form::Values => out.append_range(&self.values, range),
             Form::Constant { value, .. } => out.append_same(value, range.len()),
             Form::Near => self.append_near(out, |near, numbers| near.append_range(range, numbers)),
+            Form::Chosen { .. } => self.append_chosen(range.len(), out),
         }
+    }
+
+    /// Appends the chosen rows, which are so many.
+    fn append_chosen(&self, count: usize, out: &mut ColumnValues) {
+        out.append_range(&self.values, 0..count);
     }
 
     /// Makes it a column of this kind, whose `count` numbers are taken strip by strip.
@@ -123,6 +139,28 @@ impl LaneColumn {
         self.values.begin(kind);
         (self.form, self.decimals) = (Form::Near, None);
         self.near.begin(count);
+        self.shifts.count = 0;
+    }
+
+    /// Takes the shifts of a strip, of `count` in all.
+    pub(crate) fn take_shifts(&mut self, rows: Range<usize>, shifts: &Strip, count: usize) {
+        if rows.start == 0 {
+            self.shifts.begin(count);
+        }
+        self.shifts.take(rows.start, shifts, rows.len());
+    }
+
+    /// Restores the decimals of the rows that will be taken.
+    fn restore_chosen(&mut self, form: DecimalForm, chosen: &[u32]) -> Result<(), Flaw> {
+        let Self { near, shifts, values, .. } = self;
+        let numbers = values.numbers();
+        numbers.clear();
+        near.append_homes(chosen, numbers);
+        let mut of_rows = Vec::with_capacity(chosen.len());
+        shifts.append_homes(chosen, &mut of_rows);
+        self.form = Form::Chosen { count: near.count };
+        let mut groups = numbers.chunks_mut(GROUP).zip(of_rows.chunks(GROUP));
+        groups.try_for_each(|(numbers, shifts)| restore(form, numbers, shifts))
     }
 
     /// Appends numbers, restored.
@@ -136,12 +174,15 @@ impl LaneColumn {
         }
     }
 
-    /// Restores decimals now that may be none.
+    /// Restores decimals now that may be none, or of which the chosen ones are taken.
     ///
     /// # Errors
     /// When one is none.
-    pub(crate) fn restore_doubtful(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn restore_doubtful(&mut self, chosen: &[u32]) -> Result<(), Flaw> {
         let Some(form) = self.decimals.filter(|_| self.form == Form::Near) else { return Ok(()) };
+        if self.shifts.count > 0 {
+            return self.restore_chosen(form, chosen);
+        }
         if EXPONENTS.contains(&form.exponent) && self.near.are_small() {
             return Ok(());
         }

@@ -110,10 +110,16 @@ impl<'a> DecimalStrips<'a> {
         Self { header, numbers, shifts, left: count, flaw: None, is_raw: false }
     }
 
-    /// Leaves the coefficients as they are stored, to be restored later by what is returned; `None`: that needs shifts.
-    pub fn stay_raw(&mut self) -> Option<DecimalForm> {
-        self.is_raw = self.shifts.is_none();
+    /// Leaves the coefficients as they are stored, to be restored later by what is returned, and by [`Self::shifts`] if there are any;
+    /// `None`: there are, and not `with_shifts`.
+    pub fn stay_raw(&mut self, with_shifts: bool) -> Option<DecimalForm> {
+        self.is_raw = with_shifts || self.shifts.is_none();
         self.is_raw.then_some(self.header)
+    }
+
+    /// The shifts of the strip that was made last, if coefficients stay as they are stored and need them.
+    pub fn shifts(&self) -> Option<&Strip> {
+        self.shifts.as_ref().filter(|_| self.is_raw).map(|(_, shifts)| shifts)
     }
 
     /// Makes `strip` number `index`; they come in order.
@@ -122,6 +128,7 @@ impl<'a> DecimalStrips<'a> {
         self.left -= count;
         self.numbers.next(index, strip);
         if self.is_raw {
+            self.shifts.iter_mut().for_each(|(source, shifts)| source.next(index, shifts));
             return;
         }
         strip.widen();

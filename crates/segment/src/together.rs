@@ -142,11 +142,12 @@ impl<'a> Together<'a> {
         Ok(())
     }
 
-    /// Lets the strips of decimals have the coefficients as they are stored, where these need nothing else to be restored.
-    pub fn stay_raw(&mut self) {
+    /// Lets the strips of decimals have the coefficients as they are stored, where these need nothing else to be restored, or only shifts
+    /// and these may come too.
+    pub fn stay_raw(&mut self, with_shifts: bool) {
         for column in &mut self.varying {
             if let (StripSource::Decimals(decimals), None) = (&mut column.source, column.follows)
-                && let Some(form) = decimals.stay_raw()
+                && let Some(form) = decimals.stay_raw(with_shifts)
             {
                 self.raw.push((column.offset as usize, form));
             }
@@ -168,13 +169,13 @@ impl<'a> Together<'a> {
         take(&mut self.whole)
     }
 
-    /// Calls `take` with the index of a column, a row of the group and the strip that begins there: for all columns and rows,
-    /// neighbouring rows of all columns one after the other. `strips` is memory.
+    /// Calls `take` with the index of a column, a row of the group, the strip that begins there, and the shifts of raw decimals that have
+    /// some: for all columns and rows, neighbouring rows of all columns one after the other. `strips` is memory.
     pub fn each(
         &mut self,
         level: &Level,
         strips: &mut Vec<Strip>,
-        mut take: impl FnMut(usize, usize, &Strip),
+        mut take: impl FnMut(usize, usize, &Strip, Option<&Strip>),
     ) {
         if self.varying.is_empty() {
             return;
@@ -184,7 +185,11 @@ impl<'a> Together<'a> {
             walk.next();
             for (column, strip) in walk.columns.iter().zip(&*walk.strips) {
                 if column.offset != NOT_WANTED {
-                    take(column.offset as usize, start, strip);
+                    let shifts = match &column.source {
+                        StripSource::Decimals(decimals) => decimals.shifts(),
+                        _ => None,
+                    };
+                    take(column.offset as usize, start, strip, shifts);
                 }
             }
         }

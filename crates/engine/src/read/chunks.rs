@@ -1,7 +1,7 @@
 //! Chunks of columns, from segments and logs.
 //!
-//! A block of a segment that is wanted whole becomes a chunk as its columns are. Of blocks that are cut by times or deletions the
-//! wanted values are gathered, and the bodies of rows in the log become columns together.
+//! A block of a segment that is wanted whole becomes a chunk as its columns are, and one that is cut by times without what is outside
+//! them. Of blocks that are cut by deletions the wanted values are gathered, and the bodies of rows in the log become columns together.
 //!
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
 //! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
@@ -161,6 +161,16 @@ struct Packer {
     /// Rows that were chosen, and the columns that they are taken from.
     chosen: Vec<u32>,
     decoded: Decoded,
+    /// Rows of a block that is cut by times.
+    within: Within,
+}
+
+/// The wanted rows of a block, where they are those between two times, and their headers.
+#[derive(Debug, Default)]
+struct Within {
+    rows: Vec<u32>,
+    times: Vec<i64>,
+    runs: Vec<SymbolRun>,
 }
 
 /// A row to be sorted by symbol.
@@ -220,22 +230,25 @@ impl ColumnSource {
         self.taken[..taken].iter().any(|taken| taken.has(key, symbol))
     }
 
-    /// Whether all rows of a block are wanted, and it has the columns of this schema.
+    /// Which rows of a block are wanted, as far as that is known by times and the block has the columns of this schema.
     ///
     /// # Errors
     /// As [`Space::deletions_of_part`].
-    fn wants_whole(&self, blocks: &SegmentBlocks, index: usize, taken: usize) -> Result<bool, Error> {
+    fn wants(&self, blocks: &SegmentBlocks, index: usize, taken: usize) -> Result<Wants, Error> {
         let deletions = self.space.deletions_of_part(&blocks.part)?;
-        let Some(entry) = blocks.segment.segment.blocks().get(index) else { return Ok(false) };
+        let Some(entry) = blocks.segment.segment.blocks().get(index) else { return Ok(Wants::Some) };
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         let is_taken = |taken: &ReadBefore| taken.overlaps(&sequences) && entry.time_min <= taken.last.0;
         let is_whole = blocks.segment.segment.header().schema_version
             == self.stream.definition.schema_version
-            && self.filter.wants_all_times(entry.time_min, entry.time_max)
             && sequences.end <= self.end
             && !self.taken[..taken].iter().any(is_taken);
         let is_cut = |deletion: &Arc<Deletion>| deletion.overlaps(&sequences, entry.time_min, entry.time_max);
-        Ok(is_whole && !deletions.iter().any(is_cut))
+        Ok(match is_whole && !deletions.iter().any(is_cut) {
+            true if self.filter.wants_all_times(entry.time_min, entry.time_max) => Wants::All,
+            true => Wants::Between(self.filter.times()),
+            false => Wants::Some,
+        })
     }
 }
 
@@ -531,14 +544,14 @@ impl Chunks {
         ];
         let may_tie = times.0 <= *last || nexts.into_iter().flatten().any(|next| next <= times.1);
         *last = times.1.max(*last);
-        let whole = Whole { index, source: turn.source, reached, with_sequences: may_tie || !of_ties_only };
+        let with_sequences = may_tie || !of_ties_only;
+        let whole = |times| Whole { index, source: turn.source, reached, with_sequences, times };
         let taken = match &piece.blocks {
-            Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
-                Ok(true) => match counted {
-                    Some(counted) => packer.count(blocks, index, source, counted),
-                    None => packer.read(blocks, whole, source, out),
-                },
-                wanted => wanted.map(|_| Taken::AsRows),
+            Some(blocks) => match (source.wants(blocks, index, piece.taken), counted) {
+                (Ok(Wants::All), Some(counted)) => packer.count(blocks, index, source, counted),
+                (Ok(Wants::All), None) => packer.read(blocks, whole(None), source, out),
+                (Ok(Wants::Between(times)), None) => packer.read(blocks, whole(Some(times)), source, out),
+                (wanted, _) => wanted.map(|_| Taken::AsRows),
             },
             None => Ok(Taken::AsRows),
         };
@@ -649,7 +662,17 @@ impl Chunks {
     }
 }
 
-/// A block that is wanted whole.
+/// Which rows of a block are wanted, apart from record types and symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    All,
+    /// Those from one time to another one.
+    Between((i64, i64)),
+    /// Some, which are found row by row.
+    Some,
+}
+
+/// A block of which all rows are wanted, or all between two times.
 #[derive(Debug, Clone, Copy)]
 struct Whole {
     index: usize,
@@ -659,6 +682,8 @@ struct Whole {
     reached: i64,
     /// Sequence numbers are read if they are wanted.
     with_sequences: bool,
+    /// First and last time; `None`: all are wanted.
+    times: Option<(i64, i64)>,
 }
 
 /// The result of reading a block.
@@ -762,6 +787,26 @@ impl InSegment {
     fn close(&mut self, packer: &mut Packer) -> bool {
         self.last = packer.last_key();
         self.last.is_some() && self.blocks.take().is_some()
+    }
+}
+
+impl Within {
+    /// Finds the rows from one time to another one: those of a run ascend.
+    fn find(&mut self, (times, runs): (&[i64], &[SymbolRun]), (from, last): (i64, i64)) {
+        self.rows.clear();
+        self.times.clear();
+        self.runs.clear();
+        let mut at = 0;
+        for run in runs {
+            let (start, end) = (std::mem::replace(&mut at, run.end as usize), run.end as usize);
+            let first = start + times[start..end].partition_point(|time| *time < from);
+            let end = first + times[first..end].partition_point(|time| *time <= last);
+            if first < end {
+                self.rows.extend(first as u32..end as u32);
+                self.times.extend_from_slice(&times[first..end]);
+                self.runs.push(SymbolRun { symbol: run.symbol, end: self.rows.len() as u32 });
+            }
+        }
     }
 }
 
@@ -895,14 +940,11 @@ impl Packer {
                 decoder.times_by_lane(raw, fields.type_id, symbols, rows, &mut out.times)?;
             }
         }
-        let is_cut = self.chooser.as_ref().is_some_and(|chooser| {
-            let Filled { times, runs, .. } = &*out;
-            let offered = OfferedRows { times, runs, reached: whole.reached, stream };
-            chooser.choose(&offered, &mut self.chosen) && self.chosen.len() < times.len()
-        });
+        let is_cut = self.choose((out, stream), whole);
         if is_cut && self.chosen.is_empty() {
             return Ok(Taken::Nothing);
         }
+        let MergeBudget { decoder, raw, .. } = &mut self.budget;
         let with_sequences = out.with_sequences && whole.with_sequences;
         out.are_without_ties = !whole.with_sequences;
         if with_sequences && is_one {
@@ -922,7 +964,8 @@ impl Packer {
             return Ok(Taken::Chunk);
         }
         let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);
-        decoder.lane_columns((plan, raw), wanted, symbols, is_step, &mut self.decoded.columns)?;
+        let rows = (symbols, Some(&self.chosen[..]));
+        decoder.lane_columns((plan, raw), wanted, rows, is_step, &mut self.decoded.columns)?;
         if !self.decoded.find_starts(fields, out.len()) {
             return Ok(Taken::AsRows);
         }
@@ -931,6 +974,31 @@ impl Packer {
         let rows = RowPlaces::Homes(Cow::Borrowed(&self.chosen));
         self.decoded.append_to(fields, &rows, &mut out.values);
         Ok(Taken::Chunk)
+    }
+
+    /// Chooses rows of a block, whose headers have been read, by times and as the chooser wants them; `false`: all are wanted.
+    fn choose(&mut self, (out, stream): (&Filled, &StreamReader), whole: Whole) -> bool {
+        let Self { chooser, chosen, within, .. } = self;
+        let (mut times, mut runs) = (&out.times[..], &out.runs[..]);
+        if let Some(between) = whole.times {
+            within.find((times, runs), between);
+            (times, runs) = (&within.times, &within.runs);
+        }
+        let offered = OfferedRows { times, runs, reached: whole.reached, stream };
+        let is_asked = chooser.as_ref().filter(|_| !times.is_empty());
+        let is_chosen =
+            is_asked.is_some_and(|chooser| chooser.choose(&offered, chosen) && chosen.len() < times.len());
+        match whole.times {
+            None => is_chosen,
+            Some(_) if is_chosen => {
+                chosen.iter_mut().for_each(|row| *row = within.rows[*row as usize]);
+                true
+            }
+            Some(_) => {
+                std::mem::swap(chosen, &mut within.rows);
+                true
+            }
+        }
     }
 
     /// Time and sequence number of the last message of the block that was read last.

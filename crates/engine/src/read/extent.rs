@@ -112,6 +112,20 @@ impl CursorBuilder {
     /// # Errors
     /// As [`CursorBuilder::count`], but for damage.
     pub fn division(self, parts: usize) -> Result<Vec<Timestamp>, Error> {
+        Ok(cuts(self.pieces(parts)?, parts))
+    }
+
+    /// About how many messages the cursor returns: symbols, record types and deletions do not count. As catalogs and indexes state it;
+    /// no message is read.
+    ///
+    /// # Errors
+    /// As [`CursorBuilder::division`].
+    pub fn stated_messages(self) -> Result<u64, Error> {
+        Ok(self.pieces(1)?.iter().map(|(_, messages)| messages).sum())
+    }
+
+    /// First times of what the cursor reads, and the numbers of messages.
+    fn pieces(self, parts: usize) -> Result<Vec<(i64, u64)>, Error> {
         self.check_history("divided")?;
         let mut pieces = Vec::new();
         let mut space_index = 0;
@@ -125,7 +139,7 @@ impl CursorBuilder {
                 space_index += 1;
             }
         }
-        Ok(cuts(pieces, parts))
+        Ok(pieces)
     }
 
     /// Time of the first message that the cursor returns.

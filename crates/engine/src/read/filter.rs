@@ -157,6 +157,11 @@ impl Filter {
         time_min >= self.from && time_max <= self.last
     }
 
+    /// The first and the last time wanted.
+    pub fn times(&self) -> (i64, i64) {
+        (self.from, self.last)
+    }
+
     /// Runs of blocks of a segment that may hold wanted messages, ascending.
     pub fn wanted_blocks<R: ReadAt>(
         &mut self,

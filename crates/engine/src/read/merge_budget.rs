@@ -290,7 +290,8 @@ impl MergeBudget {
             let is_step = |index| fields.levels.iter().any(|level| level.step.values == index);
             let is_slice = |index| checks_below.is_some() || is_step(index);
             let of = ((segment.plan(), &*raw), (fields.type_id, &fields.columns[..]));
-            match decoder.lane_columns(of.0, of.1, selection.symbols, is_slice, &mut decoded.columns) {
+            match decoder.lane_columns(of.0, of.1, (selection.symbols, None), is_slice, &mut decoded.columns)
+            {
                 Ok(()) => {}
                 // Only its bytes state which column a column follows.
                 Err(damage) if fields.needs_too(&damage) => continue,

@@ -82,6 +82,15 @@ impl<T: ArrowPrimitiveType> Fold for ByTime<T> {
         Ok(())
     }
 
+    /// Where rows are ordered by what ascends, one of the ends.
+    fn counted(&self, (_, times): &Self::Input<'_>, rows: Range<usize>, ascending: &[i64]) -> Range<usize> {
+        match std::ptr::eq(times.as_ptr(), ascending.as_ptr()) && !rows.is_empty() {
+            true if self.is_last => rows.end - 1..rows.end,
+            true => rows.start..rows.start + 1,
+            false => rows,
+        }
+    }
+
     fn merge(&self, state: &mut Self::State, other: Self::State) -> Result<()> {
         let Some(time) = other.time else { return Ok(()) };
         if state.time.is_none_or(|known| self.is_better(time, known)) {

@@ -36,6 +36,11 @@ pub(super) trait Fold: Send + Sync + 'static {
         seen: u64,
     ) -> Result<()>;
 
+    /// The rows that count of some of one group whose times, which these are from the first row of the input on, ascend.
+    fn counted(&self, _: &Self::Input<'_>, rows: Range<usize>, _: &[i64]) -> Range<usize> {
+        rows
+    }
+
     /// Adds the rows of another state of the same group.
     ///
     /// # Errors
@@ -121,7 +126,10 @@ impl<F: Fold> RunStates for OfFold<F> {
         self.states.resize(runs.total(), F::State::default());
         let input = self.fold.input(columns)?;
         // Functions that count rows are not among these.
-        runs.iter().try_for_each(|(group, rows)| self.fold.add(&mut self.states[group], &input, rows, 0))
+        runs.iter().try_for_each(|(group, rows)| {
+            let rows = self.fold.counted(&input, rows, runs.times());
+            self.fold.add(&mut self.states[group], &input, rows, 0)
+        })
     }
 
     fn add_ranges(

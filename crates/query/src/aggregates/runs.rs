@@ -14,6 +14,8 @@ pub(crate) struct Runs<'a> {
     ends: &'a [usize],
     /// The rows.
     rows: Range<usize>,
+    /// Their times, which ascend within each group.
+    times: &'a [i64],
     /// The group of the first row.
     first: usize,
     /// The group of each row, for functions that take them so.
@@ -21,10 +23,17 @@ pub(crate) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Rows that are in groups that end there; the last group ends behind them.
-    pub fn new(ends: &'a [usize], rows: Range<usize>) -> Self {
+    /// Rows that are in groups that end there; the last group ends behind them. `times` are those of all rows, and ascend within each
+    /// group.
+    pub fn new(ends: &'a [usize], rows: Range<usize>, times: &'a [i64]) -> Self {
         let first = ends.partition_point(|end| *end <= rows.start);
-        Self { ends, rows, first, groups: OnceCell::new() }
+        let times = &times[rows.clone()];
+        Self { ends, rows, times, first, groups: OnceCell::new() }
+    }
+
+    /// Times of the rows, which ascend within each group.
+    pub fn times(&self) -> &[i64] {
+        self.times
     }
 
     /// Number of all groups.
@@ -99,11 +108,11 @@ mod tests {
     #[test]
     fn runs_are_cut_where_the_rows_end() {
         let ends = [3, 4, 9];
-        let found = |rows| Runs::new(&ends, rows).iter().collect::<Vec<_>>();
+        let found = |rows| Runs::new(&ends, rows, &[0; 9]).iter().collect::<Vec<_>>();
         assert_eq!(found(0..9), [(0, 0..3), (1, 3..4), (2, 4..9)]);
         assert_eq!(found(1..4), [(0, 0..2), (1, 2..3)]);
         assert_eq!(found(3..5), [(1, 0..1), (2, 1..2)]);
         assert_eq!(found(5..6), [(2, 0..1)]);
-        assert_eq!(Runs::new(&ends, 2..6).groups(), [0, 1, 2, 2]);
+        assert_eq!(Runs::new(&ends, 2..6, &[0; 9]).groups(), [0, 1, 2, 2]);
     }
 }

@@ -76,6 +76,36 @@ impl Fold for FloatSum {
     }
 }
 
+/// Integers of 64 bits.
+pub(super) trait Whole: Copy + Into<i128> + TryFrom<i128> {
+    /// The number above its low 32 bits, and these.
+    fn halves(self) -> (i64, u64);
+}
+
+impl Whole for i64 {
+    #[inline(always)]
+    fn halves(self) -> (i64, u64) {
+        (self >> 32, self as u64 & u64::from(u32::MAX))
+    }
+}
+
+impl Whole for u64 {
+    #[inline(always)]
+    fn halves(self) -> (i64, u64) {
+        ((self >> 32) as i64, self & u64::from(u32::MAX))
+    }
+}
+
+/// The sum of fewer than 2^31 numbers. Halves are added up, which are far from overflowing, since sums of 128 bits are not made side by
+/// side.
+fn whole_sum<N: Whole>(values: &[N]) -> i128 {
+    let (high, low) = values.iter().fold((0i64, 0u64), |(high, low), value| {
+        let (above, below) = value.halves();
+        (high + above, low + below)
+    });
+    (i128::from(high) << 32) + i128::from(low)
+}
+
 /// The sum of integers of 64 bits, checked.
 #[derive(Debug)]
 pub(super) struct IntSum<T>(pub PhantomData<fn() -> T>);
@@ -83,7 +113,7 @@ pub(super) struct IntSum<T>(pub PhantomData<fn() -> T>);
 impl<T> Fold for IntSum<T>
 where
     T: ArrowPrimitiveType,
-    T::Native: Into<i128> + TryFrom<i128>,
+    T::Native: Whole,
 {
     /// `None`: there is no value.
     type State = Option<T::Native>;
@@ -102,7 +132,7 @@ where
     ) -> Result<()> {
         let (sum, count) = if values.null_count() == 0 {
             let values = &values.values()[rows];
-            (values.iter().map(|value| (*value).into()).sum::<i128>(), values.len())
+            (whole_sum(values), values.len())
         } else {
             let present = rows.filter(|row| values.is_valid(*row));
             present.fold((0, 0), |(sum, count), row| (sum + values.value(row).into(), count + 1))
@@ -162,6 +192,14 @@ mod tests {
         }
         assert!(sum(&[1.0, f64::NAN, 2.0]).is_nan());
         assert_eq!(sum(&[f64::INFINITY; 20]), f64::INFINITY);
+    }
+
+    #[test]
+    fn halves_add_up() {
+        let signed = [i64::MIN, i64::MAX, -1, 0, 1, i64::MIN, 1 << 32, -(1 << 31)];
+        assert_eq!(whole_sum(&signed), signed.iter().map(|value| i128::from(*value)).sum::<i128>());
+        let unsigned = [u64::MAX, u64::MAX, 0, 1 << 32, u64::MAX];
+        assert_eq!(whole_sum(&unsigned), unsigned.iter().map(|value| i128::from(*value)).sum::<i128>());
     }
 
     #[test]

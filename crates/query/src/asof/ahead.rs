@@ -7,7 +7,6 @@
 use super::gallop::gallop;
 use super::input::Rows;
 use super::keys::NONE;
-use datafusion::arrow::array::AsArray;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tapedb_engine::{OfferedRows, RowChooser};
@@ -20,6 +19,8 @@ const PASSED: usize = 1_024;
 pub(super) struct Ahead {
     /// Rows of the right side at the time of a row do not belong to it.
     strict: bool,
+    /// The last row of each symbol is wanted too, by what comes behind a slice of time.
+    with_last: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -45,11 +46,11 @@ struct Times {
 }
 
 impl Ahead {
-    pub fn new(strict: bool) -> Self {
+    pub fn new(strict: bool, with_last: bool) -> Self {
         let (symbols, numbers) = Default::default();
         let joined = i64::MIN;
         let state = State { reached: Some(i64::MIN), is_reading: true, joined, symbols, numbers };
-        Self { strict, state: Mutex::new(state), changed: Condvar::new() }
+        Self { strict, with_last, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,7 +71,7 @@ impl Ahead {
                 symbols.resize_with(number + 1, Times::default);
             }
             if symbols[number].times.is_empty() {
-                numbers.entry(rows.keys[0].as_string_view().value(row).into()).or_insert(number);
+                numbers.entry(rows.keys.text(row).into()).or_insert(number);
             }
             symbols[number].times.push(rows.times[row]);
         }
@@ -119,7 +120,8 @@ impl RowChooser for Ahead {
             // A row that is not noted yet may want the last row before this time, and any row behind that.
             let open =
                 reached.map(|reached| start + times[start..end].partition_point(|time| *time < reached));
-            let unsure = open.map_or(end, |open| open.saturating_sub(1).max(start));
+            let unsure =
+                open.map_or(end - usize::from(self.with_last), |open| open.saturating_sub(1).max(start));
             if let Some(number) = numbers.get(offered.symbol(run)) {
                 symbols[*number].pass(offered.reached());
                 symbols[*number].choose(&times[..unsure], start, self.strict, chosen);
@@ -159,6 +161,7 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
+    use super::super::input::RowKeys;
     use super::*;
     use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray};
     use std::sync::Arc;
@@ -197,12 +200,12 @@ mod tests {
     /// Of a symbol of which nothing is asked too.
     #[test]
     fn rows_that_were_joined_take_no_memory() {
-        let ahead = Ahead::new(false);
+        let ahead = Ahead::new(false, false);
         let symbols: ArrayRef = Arc::new(StringViewArray::from_iter_values(["A", "B"].repeat(500)));
         let batch = RecordBatch::try_from_iter([("symbol", symbols.clone())]).unwrap();
         for first in (0..1_000_000).step_by(1_000) {
-            let times = (first..first + 1_000).collect();
-            let (numbers, keys) = ([0, 1].repeat(500), vec![symbols.clone()]);
+            let times = (first..first + 1_000).collect::<Vec<_>>().into();
+            let (numbers, keys) = ([0, 1].repeat(500), RowKeys::Columns(vec![symbols.clone()]));
             ahead.note(&Rows { batch: batch.clone(), times, timed: 1_000, bytes: 0, keys, numbers });
             ahead.note_joined(first - 2_000);
         }

@@ -8,14 +8,16 @@ use super::next::NextRows;
 use super::node::{AsOf, Direction, describe};
 use super::output::nothing_of;
 use super::sides::{Begun, Joining, Origin, Side, Sides, properties_of};
+use super::slices::{Running, Slices};
 use super::window::{self, Around};
 use crate::batches::{Batches, stream_of};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::Session;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
@@ -26,7 +28,7 @@ use datafusion::physical_expr::{
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use std::fmt;
 use std::sync::Arc;
@@ -86,25 +88,68 @@ impl AsOfExec {
         Ok(Self { sides, joining, properties, metrics: ExecutionPlanMetricsSet::new() })
     }
 
+    /// Both sides.
+    pub fn sides(&self) -> &Sides {
+        &self.sides
+    }
+
     fn start(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rows> {
-        let memory = MemoryConsumer::new("AsOfJoin").register(context.memory_pool());
-        let [left, right] = &self.sides.0;
-        let left_rows = left.input.execute(partition, context.clone())?;
-        if let Some(scan) = right.scan_by_symbol() {
-            let (columns, joining) = self.joining.of_fewer_columns();
-            let nothing = nothing_of(right)?.project(&columns)?;
-            let left = Input::new(left, left_rows);
-            let ahead = Arc::new(Ahead::new(joining.matching.strict));
-            let rows = scan.by_symbol(&columns, true, Some(ahead.clone()))?;
-            return Ok(Rows::OfSymbols(LastOfSymbols::new(left, rows, joining, nothing, (ahead, memory))));
+        let memory = memory_of(&context);
+        let slices = self.sides.slices();
+        if slices > 1 {
+            let (sides, joining) = (self.sides.clone(), self.joining.clone());
+            let at_once = context.session_config().target_partitions();
+            let start = move |slice: usize| {
+                let is_last = slice + 1 == slices;
+                let rows = last_of_symbols(&sides, &joining, slice, &context, Some(is_last))?;
+                Ok(Running::start(rows, memory_of(&context), is_last))
+            };
+            let joining = Some(self.joining.of_fewer_columns().1);
+            return Ok(Rows::Slices(Slices::new((slices, at_once), joining, memory, start)));
         }
-        let inputs = [left_rows, right.input.execute(partition, context)?];
+        let [left, right] = &self.sides.0;
+        if right.scan_by_symbol().is_some() {
+            let rows = last_of_symbols(&self.sides, &self.joining, partition, &context, None)?;
+            return Ok(Rows::OfSymbols(rows));
+        }
+        let inputs =
+            [left.input.execute(partition, context.clone())?, right.input.execute(partition, context)?];
         let begun = Begun::new(&self.sides.0, inputs, &self.joining, memory)?;
         Ok(match self.joining.matching.direction {
             Direction::Backward => Rows::Last(Last::new(begun)),
             _ => Rows::Next(NextRows::new(begun)),
         })
     }
+}
+
+fn memory_of(context: &TaskContext) -> MemoryReservation {
+    MemoryConsumer::new("AsOfJoin").register(context.memory_pool())
+}
+
+/// A join of a table by symbol, of one partition of both sides; and whether it is the last one, where it is a slice.
+fn last_of_symbols(
+    sides: &Sides,
+    joining: &Joining,
+    partition: usize,
+    context: &Arc<TaskContext>,
+    slice: Option<bool>,
+) -> Result<LastOfSymbols> {
+    let [left, right] = &sides.0;
+    let Some(scan) = right.scan_by_symbol() else { return internal_err!("rows by symbol come from a scan") };
+    let (columns, joining) = joining.of_fewer_columns();
+    let nothing = nothing_of(right)?.project(&columns)?;
+    let ahead = Arc::new(Ahead::new(joining.matching.strict, slice == Some(false)));
+    let (left, joining) = match left.scan_by_time() {
+        Some(table) => {
+            let (columns, joining) = joining.of_fewer_left_columns();
+            let batch_rows = context.session_config().batch_size();
+            (Input::of_table(table.by_time(partition, &columns, batch_rows)?), joining)
+        }
+        None => (Input::new(left, left.input.execute(partition, context.clone())?), joining),
+    };
+    let rows = scan.by_symbol(partition, &columns, true, Some(ahead.clone()))?;
+    let memory = memory_of(context);
+    Ok(LastOfSymbols::new(left, rows, joining, nothing, (ahead, memory), slice.is_some()))
 }
 
 /// The order of the result: that of the left side, as far as the result has its columns.
@@ -152,7 +197,7 @@ impl ExecutionPlan for AsOfExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition; 2])
+        self.sides.distribution()
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
@@ -205,6 +250,7 @@ impl ExecutionPlan for AsOfExec {
 
 /// A running join.
 enum Rows {
+    Slices(Slices),
     Last(Last),
     OfSymbols(LastOfSymbols),
     Next(NextRows),
@@ -213,8 +259,9 @@ enum Rows {
 impl Batches for Rows {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self {
+            Self::Slices(slices) => slices.next().await,
             Self::Last(last) => last.next().await,
-            Self::OfSymbols(last) => last.next().await,
+            Self::OfSymbols(last) => Batches::next(last).await,
             Self::Next(next) => next.next().await,
         }
     }

@@ -6,21 +6,26 @@
 //! Always true: all rows of the right side up to the time of the left side's row are in one of the held batches, and of each symbol the
 //! last of them that were looked at is `best`. When there are many batches, what has been joined is returned, and what is left of
 //! batches that the left side has passed is one row for each symbol: so what is held is a row for each symbol, and some batches.
+//!
+//! In a [slice](super::slices) of time, rows of the left side may belong to a row before it: these stay open.
 
 use super::ahead::Ahead;
 use super::gallop::gallop;
-use super::input::{Input, Rows};
+use super::input::{Input, Rows, number_names};
 use super::keys::{Keys, NONE};
 use super::output::{bytes_of, joined, without_others};
 use super::sides::Joining;
+use super::slices::{Joined, LastRows, OpenRows, Place, Slice};
+use crate::batches::Batches;
 use crate::reader::BySymbol;
-use crate::scan::BySymbolStream;
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
+use crate::scan::Reader;
+use datafusion::arrow::array::{Array, RecordBatch, RecordBatchOptions, StringArray};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::interleave;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Batches that are held before rows are copied; blocks have up to 65,535 rows.
@@ -42,7 +47,7 @@ pub(super) struct LastOfSymbols {
     waiting_bytes: usize,
     is_left_over: bool,
     ahead: Arc<Ahead>,
-    right: BySymbolStream,
+    right: Reader<BySymbol>,
     joining: Joining,
     keys: Keys,
     /// The batch of the left side that is being joined, and its next row.
@@ -51,8 +56,11 @@ pub(super) struct LastOfSymbols {
     held: Vec<Held>,
     /// By the numbers of keys.
     symbols: Vec<Symbol>,
-    /// Numbers of keys by the places of their names in the list of the right side.
+    /// Names of the right side, and the numbers of their keys.
+    names: Option<StringArray>,
     numbers: Vec<u32>,
+    /// Rows without one before them in this slice; `None`: there is nothing before what is read.
+    open: Option<Vec<(u32, i64)>>,
     /// No row before this time is left to be read of the right side.
     reached: i64,
     /// Batches that were held when rows were dropped last.
@@ -96,13 +104,15 @@ struct Run {
 }
 
 impl LastOfSymbols {
-    /// A join of which nothing has been read. `nothing` is a row of nulls, with the columns that are read of the right side.
+    /// A join of which nothing has been read. `nothing` is a row of nulls, with the columns that are read of the right side. In a slice
+    /// it is read with [`Slice::next`].
     pub fn new(
         left: Input,
-        right: BySymbolStream,
+        right: Reader<BySymbol>,
         joining: Joining,
         nothing: RecordBatch,
         (ahead, memory): (Arc<Ahead>, MemoryReservation),
+        is_slice: bool,
     ) -> Self {
         let nothing =
             Held { batch: nothing, times: Vec::new().into(), sequences: Vec::new().into(), bytes: 0 };
@@ -119,7 +129,9 @@ impl LastOfSymbols {
             rows: None,
             held: vec![nothing],
             symbols: Vec::new(),
+            names: None,
             numbers: Vec::new(),
+            open: is_slice.then(Vec::new),
             reached: i64::MIN,
             needed: 0,
             is_right_over: false,
@@ -127,47 +139,47 @@ impl LastOfSymbols {
         }
     }
 
-    /// The next batch; `None`: that was all.
-    ///
-    /// # Errors
-    /// Those of the inputs; when there is no memory.
-    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            let (rows, start) = match self.rows.take() {
-                Some(rows) => rows,
-                None => match self.next_of_left().await? {
-                    Some(rows) => (rows, 0),
-                    None => return Ok(None),
-                },
-            };
-            self.symbols.resize_with(self.keys.len(), Symbol::default);
-            let count = rows.batch.num_rows();
-            let mut places = Vec::with_capacity(count - start);
-            for row in start..count {
-                if row >= rows.timed {
-                    places.push((0, 0));
-                    continue;
-                }
-                let time = rows.times[row];
-                while self.lacks(time) && self.has_room() {
-                    self.read().await?;
-                }
-                if self.lacks(time) {
-                    break;
-                }
-                places.push(self.place(rows.numbers[row], time));
+    /// The next rows of the left side, and the place of the row that belongs to each, in held batches; `None`: that was all. Rows that
+    /// are open are noted.
+    async fn next_places(&mut self) -> Result<Option<(Rows, Range<usize>, Vec<(usize, usize)>)>> {
+        let (rows, start) = match self.rows.take() {
+            Some(rows) => rows,
+            None => match self.next_of_left().await? {
+                Some(rows) => (rows, 0),
+                None => return Ok(None),
+            },
+        };
+        self.symbols.resize_with(self.keys.len(), Symbol::default);
+        let count = rows.batch.num_rows();
+        let mut places = Vec::with_capacity(count - start);
+        for row in start..count {
+            if row >= rows.timed {
+                places.push((0, 0));
+                continue;
             }
-            let end = start + places.len();
-            let batches: Vec<RecordBatch> = self.held.iter().map(|held| held.batch.clone()).collect();
-            let batch = joined(&rows.batch.slice(start, places.len()), &batches, places, &self.joining)?;
-            if end < count {
-                self.pass(rows.times[end])?;
-                self.rows = Some((rows, end));
+            let time = rows.times[row];
+            while self.lacks(time) && self.has_room() {
+                self.read().await?;
             }
-            if batch.num_rows() > 0 {
-                return Ok(Some(batch));
+            if self.lacks(time) {
+                break;
             }
+            places.push(self.place(rows.numbers[row], (places.len(), time)));
         }
+        Ok(Some((rows, start..start + places.len(), places)))
+    }
+
+    /// Drops what is not needed for the rows of the left side from one on, which are joined next.
+    fn go_on(&mut self, rows: Rows, from: usize) -> Result<()> {
+        if from < rows.batch.num_rows() {
+            self.pass(rows.times[from])?;
+            self.rows = Some((rows, from));
+        }
+        Ok(())
+    }
+
+    fn held_batches(&self) -> Vec<RecordBatch> {
+        self.held.iter().map(|held| held.batch.clone()).collect()
     }
 
     /// The next batch of the left side.
@@ -222,8 +234,8 @@ impl LastOfSymbols {
             return Ok(());
         };
         self.number(&rows)?;
-        let BySymbol { batch, times, sequences, runs, reached, .. } = rows;
-        self.reached = reached;
+        let BySymbol { batch, times, sequences, runs, names, reached } = rows;
+        (self.reached, self.names) = (reached, Some(names));
         let index = self.held.len();
         let mut at = 0;
         for run in runs {
@@ -240,20 +252,14 @@ impl LastOfSymbols {
 
     /// Gives new names of the right side the numbers of their keys.
     fn number(&mut self, rows: &BySymbol) -> Result<()> {
-        let known = self.numbers.len();
-        if known < rows.names.len() {
-            let new = (known..rows.names.len()).map(|name| rows.names.value(name));
-            let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(new));
-            let mut numbers = Vec::new();
-            self.keys.numbers(&[names], rows.names.len() - known, &mut numbers)?;
-            self.numbers.append(&mut numbers);
-            self.symbols.resize_with(self.keys.len(), Symbol::default);
-        }
+        number_names(&rows.names, &mut self.numbers, &mut self.keys)?;
+        self.symbols.resize_with(self.keys.len(), Symbol::default);
         Ok(())
     }
 
-    /// The row that belongs to one of the left side.
-    fn place(&mut self, number: u32, time: i64) -> (usize, usize) {
+    /// The row that belongs to one of the left side, which has this place among those that are being joined.
+    #[inline]
+    fn place(&mut self, number: u32, (row, time): (usize, i64)) -> (usize, usize) {
         if number == NONE {
             return (0, 0);
         }
@@ -262,7 +268,11 @@ impl LastOfSymbols {
         symbol.advance(&self.held, time, matching.strict);
         match symbol.best {
             Some(best) if matching.allows(best.time, time) => (best.batch, best.row),
-            _ => (0, 0),
+            Some(_) => (0, 0),
+            None => {
+                self.open.as_mut().into_iter().for_each(|open| open.push((row as u32, time)));
+                (0, 0)
+            }
         }
     }
 
@@ -300,6 +310,60 @@ impl LastOfSymbols {
         let symbols = self.keys.bytes() + self.symbols.len() * size_of::<Symbol>();
         self.memory.try_resize(bytes + symbols + self.waiting_bytes)?;
         Ok(())
+    }
+}
+
+impl Batches for LastOfSymbols {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some((rows, range, places)) = self.next_places().await? {
+            let left = rows.batch.slice(range.start, range.len());
+            let batch = joined(&left, &self.held_batches(), places, &self.joining)?;
+            self.go_on(rows, range.end)?;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Slice for LastOfSymbols {
+    async fn next(&mut self) -> Result<Option<Joined>> {
+        while let Some((rows, range, places)) = self.next_places().await? {
+            let open = self.open.replace(Vec::new()).unwrap_or_default();
+            let left = rows.batch.slice(range.start, range.len());
+            let joined = match open.is_empty() {
+                true => Joined::Rows(joined(&left, &self.held_batches(), places, &self.joining)?),
+                false => {
+                    let key = |row: u32| rows.keys.text(range.start + row as usize).into();
+                    let open = open.into_iter().map(|(row, time)| (row, time, key(row))).collect();
+                    Joined::Open(OpenRows::new(&left, &self.held_batches(), (places, open), &self.joining)?)
+                }
+            };
+            self.go_on(rows, range.end)?;
+            if joined.rows() > 0 {
+                return Ok(Some(joined));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn last_rows(&mut self) -> Result<Option<LastRows>> {
+        while !self.is_right_over {
+            if !self.has_room() {
+                self.pass(i64::MAX)?;
+            }
+            self.read().await?;
+        }
+        self.pass(i64::MAX)?;
+        let mut places = Vec::new();
+        let names = self.names.iter().flat_map(|names| names.iter().flatten());
+        for (name, number) in names.zip(&self.numbers) {
+            if let Some(best) = &self.symbols[*number as usize].best {
+                places.push((name.into(), Place { time: best.time, batch: best.batch, row: best.row }));
+            }
+        }
+        Ok(Some(LastRows { batches: self.held_batches(), places }))
     }
 }
 

@@ -62,13 +62,27 @@ pub(super) fn joined(
     joining: &Joining,
 ) -> Result<RecordBatch> {
     let mut left = left.clone();
-    let mut has_nothing = places.iter().any(|place| place.0 == 0);
-    if joining.is_inner && has_nothing {
+    if joining.is_inner && places.iter().any(|place| place.0 == 0) {
         let rows = (0..).zip(&places).filter(|(_, place)| place.0 > 0).map(|(row, _)| row);
         left = take_record_batch(&left, &UInt32Array::from_iter_values(rows))?;
         places.retain(|place| place.0 > 0);
-        has_nothing = false;
     }
+    let columns = columns_of(&left, held, &mut places, &joining.output)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
+    Ok(RecordBatch::try_new_with_options(joining.schema.clone(), columns, &options)?)
+}
+
+/// The columns of rows of the left side, and of what belongs to them in the held batches.
+///
+/// # Errors
+/// When there is no memory.
+pub(super) fn columns_of(
+    left: &RecordBatch,
+    held: &[RecordBatch],
+    places: &mut [(usize, usize)],
+    output: &[Origin],
+) -> Result<Vec<ArrayRef>> {
+    let has_nothing = places.iter().any(|place| place.0 == 0);
     // Without the row of nulls columns have no nulls to be looked at, if they had none.
     let first = usize::from(!has_nothing && held.len() > 1);
     places.iter_mut().for_each(|place| place.0 -= first);
@@ -77,10 +91,8 @@ pub(super) fn joined(
         Origin::Right(column) => {
             let arrays: Vec<&dyn Array> =
                 held[first..].iter().map(|batch| &**batch.column(*column)).collect();
-            interleave(&arrays, &places)
+            interleave(&arrays, places)
         }
     };
-    let columns = joining.output.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
-    Ok(RecordBatch::try_new_with_options(joining.schema.clone(), columns, &options)?)
+    Ok(output.iter().map(column).collect::<std::result::Result<Vec<ArrayRef>, _>>()?)
 }

@@ -22,8 +22,11 @@ use datafusion::physical_expr::{
     PhysicalSortExpr,
 };
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+};
 use datafusion::physical_planner::PhysicalPlanner;
 use std::fmt;
 use std::iter;
@@ -59,6 +62,15 @@ impl Side {
         let column = |expr: &PhysicalExprRef| expr.downcast_ref::<Column>().map(Column::index);
         let is_plain = scan.is_time(column(&self.time)?) && scan.is_symbol(column(key)?);
         Some(Arc::new(scan.to_be_by_symbol().filter(|_| is_plain)?))
+    }
+
+    /// The table that it is, if that is read by time and its columns `time` and `symbol` are what is compared.
+    pub fn scan_by_time(&self) -> Option<&Scan> {
+        let [key] = &self.keys[..] else { return None };
+        let scan = scan_of(&self.input).filter(|scan| scan.is_ascending() && scan.is_messages())?;
+        let column = |expr: &PhysicalExprRef| expr.downcast_ref::<Column>().map(Column::index);
+        let is_plain = scan.is_time(column(&self.time)?) && scan.is_symbol(column(key)?);
+        Some(scan).filter(|_| is_plain)
     }
 
     /// Its expressions.
@@ -125,6 +137,20 @@ impl Sides {
         [required(&self.0[0]), required(&self.0[1])]
     }
 
+    /// Slices of time that they are divided into.
+    pub fn slices(&self) -> usize {
+        self.0[0].input.output_partitioning().partition_count()
+    }
+
+    /// How their rows are to be divided: where the join divides them itself, as they are.
+    pub fn distribution(&self) -> InputDistributionRequirements {
+        let one = match self.slices() {
+            1 => Distribution::SinglePartition,
+            _ => Distribution::UnspecifiedDistribution,
+        };
+        InputDistributionRequirements::new(vec![one; 2])
+    }
+
     /// Which of their orders are stated to be those of the result.
     pub fn kept_orders(&self) -> Vec<bool> {
         // Otherwise DataFusion replaces the order that is required of the left side by one that is required of the result.
@@ -187,16 +213,30 @@ pub(super) enum Origin {
 impl Joining {
     /// The columns of the right side that the result has, and the same join of a right side that has only these.
     pub fn of_fewer_columns(&self) -> (Vec<usize>, Self) {
+        self.of_needed(|origin| match origin {
+            Origin::Right(column) => Some(column),
+            Origin::Left(_) => None,
+        })
+    }
+
+    /// The same of the left side.
+    pub fn of_fewer_left_columns(&self) -> (Vec<usize>, Self) {
+        self.of_needed(|origin| match origin {
+            Origin::Left(column) => Some(column),
+            Origin::Right(_) => None,
+        })
+    }
+
+    /// The columns of a side that the result has, and the same join of a side that has only these.
+    fn of_needed(&self, of_side: impl Fn(&mut Origin) -> Option<&mut usize>) -> (Vec<usize>, Self) {
         let mut needed: Vec<usize> = Vec::new();
         let mut joining = self.clone();
-        for origin in &mut joining.output {
-            if let Origin::Right(column) = origin {
-                let known = needed.iter().position(|other| other == column);
-                *column = known.unwrap_or_else(|| {
-                    needed.push(*column);
-                    needed.len() - 1
-                });
-            }
+        for column in joining.output.iter_mut().filter_map(of_side) {
+            let known = needed.iter().position(|other| other == column);
+            *column = known.unwrap_or_else(|| {
+                needed.push(*column);
+                needed.len() - 1
+            });
         }
         (needed, joining)
     }

@@ -15,5 +15,5 @@ mod rows;
 pub(crate) mod select;
 pub(super) mod syntax;
 
-pub(super) use exec::plan_extension;
+pub(super) use exec::{plan_extension, sides_of};
 pub(super) use node::Around;

@@ -91,7 +91,7 @@ impl Grouping {
         }
         for start in (0..times.len()).step_by(ROWS) {
             let part = batch.slice(start, ROWS.min(times.len() - start));
-            let runs = Runs::new(&ends, start..start + part.num_rows());
+            let runs = Runs::new(&ends, start..start + part.num_rows(), &times);
             for (arguments, states) in &mut self.functions {
                 let column = |expr: &PhysicalExprRef| expr.evaluate(&part)?.into_array(part.num_rows());
                 let columns = arguments.columns.iter().map(column).collect::<Result<Vec<_>>>()?;

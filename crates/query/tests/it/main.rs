@@ -19,6 +19,7 @@ mod places;
 mod predicates;
 mod rivals;
 mod served;
+mod slices;
 mod slt;
 mod snapshot;
 mod support;

@@ -133,7 +133,7 @@ impl Fast<'_> {
         let done = self.decoder.lane_columns(
             of.0,
             of.1,
-            selection.symbols,
+            (selection.symbols, None),
             |index| index % 5 == 4,
             &mut self.by_lane,
         );
@@ -161,6 +161,33 @@ impl Fast<'_> {
             gathered[0].begin(column.kind);
             of_lanes.append_range(0..of_lanes.len(), &mut gathered[0]);
             assert_same(&gathered[0], &self.values, &column.path);
+        }
+        self.chosen_rows((*type_id, &all), selection.symbols, places);
+    }
+
+    /// Columns of which some rows are taken and no others.
+    fn chosen_rows(&mut self, (type_id, all): (u16, &[u16]), symbols: Option<&[u32]>, mut places: Vec<u32>) {
+        let Some(plan) = self.plan.group(type_id) else { return };
+        places.sort_unstable();
+        let chosen: Vec<u32> = places.into_iter().step_by(3).collect();
+        let (of, rows) = (((self.plan, self.block), (type_id, all)), (symbols, Some(&chosen[..])));
+        let done = self.decoder.lane_columns(of.0, of.1, rows, |_| false, &mut self.by_lane);
+        assert!(done.is_ok(), "{symbols:?}: {done:?}");
+        for (number, column) in (0..).zip(plan.columns()) {
+            if column.path.contains(['.', '[', '?']) || plan.column(&format!("{}?", column.path)).is_some() {
+                continue;
+            }
+            let done =
+                self.decoder.column(self.plan, self.block, (type_id, number), symbols, &mut self.values);
+            assert!(done.is_ok(), "{symbols:?}: {done:?}");
+            let (mut expected, mut found) = (ColumnValues::new(), ColumnValues::new());
+            expected.begin(column.kind);
+            expected.append_at(&self.values, &chosen);
+            let of_lanes = &self.by_lane.columns()[usize::from(number)];
+            assert_eq!(of_lanes.len(), self.values.values().len(), "{}", column.path);
+            found.begin(column.kind);
+            of_lanes.append_homes(&chosen, &mut found);
+            assert_same(&found, &expected, &column.path);
         }
     }
 
@@ -237,7 +264,7 @@ impl Fast<'_> {
             let mut out = Vec::new();
             let of = ((self.plan, self.block), (type_id, &columns[..]));
             let done = self.decoder.columns(of.0, of.1, symbols, &mut out);
-            let lanes = self.decoder.lane_columns(of.0, of.1, symbols, |_| false, &mut self.by_lane);
+            let lanes = self.decoder.lane_columns(of.0, of.1, (symbols, None), |_| false, &mut self.by_lane);
             if !is_right {
                 continue;
             }

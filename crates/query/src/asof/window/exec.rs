@@ -4,20 +4,23 @@ use super::aggregates::Aggregate;
 use super::node::{Around, Outcome, Window};
 use super::ranges::{Ranges, are_of_ranges};
 use super::rows::{Finish, Rows};
+use crate::asof::input::Input;
 use crate::asof::sides::{Sides, properties_of};
+use crate::asof::slices::{Running, Slices};
 use crate::batches::stream_of;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
 use datafusion::physical_expr::{EquivalenceProperties, OrderingRequirements, PhysicalExprRef};
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
 use std::fmt;
 use std::sync::Arc;
@@ -58,8 +61,14 @@ pub(in crate::asof) fn plan_extension(
     Ok(Arc::new(AroundExec::new(sides, join.window, finish, schema)))
 }
 
+/// The sides of a window join whose right side is read by symbol, and from and to which distance of its time rows belong to a row.
+pub(in crate::asof) fn sides_of(plan: &dyn ExecutionPlan) -> Option<(&Sides, (i64, i64))> {
+    let join = plan.downcast_ref::<AroundExec>()?;
+    join.sides.0[1].scan_by_symbol().map(|_| (&join.sides, (join.window.from, join.window.to)))
+}
+
 /// Joins two inputs that are in the order of time, but for a table on the right side that is read by symbol.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct AroundExec {
     sides: Sides,
     window: Window,
@@ -78,6 +87,28 @@ impl AroundExec {
         }
         let properties = properties_of(equivalence);
         Self { sides, window, finish, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    fn memory(&self, context: &TaskContext) -> MemoryReservation {
+        MemoryConsumer::new(self.name()).register(context.memory_pool())
+    }
+
+    /// The join of a table by symbol, of one partition of both sides.
+    fn ranges(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Ranges> {
+        let [left, right] = &self.sides.0;
+        let (Some(scan), Finish::Aggregates(aggregates)) = (right.scan_by_symbol(), &self.finish) else {
+            return internal_err!("rows by symbol come from a scan, and have aggregates");
+        };
+        let rows = match left.scan_by_time() {
+            Some(table) => {
+                let columns: Vec<usize> = (0..left.input.schema().fields().len()).collect();
+                let batch_rows = context.session_config().batch_size();
+                Input::of_table(table.by_time(partition, &columns, batch_rows)?)
+            }
+            None => Input::new(left, left.input.execute(partition, context.clone())?),
+        };
+        let window = (self.window, &aggregates[..]);
+        Ranges::new(rows, (scan, partition), window, &self.schema, self.memory(context))
     }
 }
 
@@ -113,7 +144,7 @@ impl ExecutionPlan for AroundExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition; 2])
+        self.sides.distribution()
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
@@ -141,14 +172,22 @@ impl ExecutionPlan for AroundExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
+        let memory = self.memory(&context);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let slices = self.sides.slices();
+        if slices > 1 {
+            let join = self.clone();
+            let at_once = context.session_config().target_partitions();
+            let start = move |slice: usize| {
+                let memory = join.memory(&context);
+                Ok(Running::start(join.ranges(slice, &context)?, memory, true))
+            };
+            let slices = Slices::new((slices, at_once), None, memory, start);
+            return Ok(stream_of(slices, self.schema.clone(), metrics));
+        }
         let [left, right] = &self.sides.0;
-        if let (Some(scan), Finish::Aggregates(aggregates)) = (right.scan_by_symbol(), &self.finish) {
-            let rows = left.input.execute(partition, context)?;
-            let window = (self.window, &aggregates[..]);
-            let ranges = Ranges::new((left, rows), scan, window, &self.schema, memory)?;
-            return Ok(stream_of(ranges, self.schema.clone(), metrics));
+        if right.scan_by_symbol().is_some() {
+            return Ok(stream_of(self.ranges(partition, &context)?, self.schema.clone(), metrics));
         }
         let inputs =
             [left.input.execute(partition, context.clone())?, right.input.execute(partition, context)?];

@@ -8,20 +8,19 @@ use super::aggregates::Aggregate;
 use super::node::Window;
 use crate::aggregates::{RunStates, of_ranges};
 use crate::asof::gallop::gallop;
-use crate::asof::input::{Input, Rows as Batch};
+use crate::asof::input::{Input, Rows as Batch, number_names};
 use crate::asof::keys::{Keys, NONE};
 use crate::asof::output::bytes_of;
-use crate::asof::sides::Side;
+use crate::asof::slices::{Joined, LastRows, Slice};
 use crate::batches::Batches;
 use crate::columns::{columns_of, moved};
 use crate::reader::BySymbol;
-use crate::scan::{BySymbolStream, Scan};
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
+use crate::scan::{Reader, Scan};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 use std::collections::{BTreeSet, VecDeque};
@@ -34,7 +33,7 @@ const HELD: usize = 4;
 /// A running join.
 pub(super) struct Ranges {
     left: Input,
-    right: BySymbolStream,
+    right: Reader<BySymbol>,
     keys: Keys,
     window: Window,
     functions: Vec<Function>,
@@ -86,8 +85,8 @@ impl Ranges {
     /// # Errors
     /// When an aggregate is not computed of ranges.
     pub fn new(
-        (left, rows): (&Side, SendableRecordBatchStream),
-        scan: &Scan,
+        left: Input,
+        (scan, partition): (&Scan, usize),
         (window, aggregates): (Window, &[Aggregate]),
         schema: &SchemaRef,
         memory: MemoryReservation,
@@ -107,8 +106,8 @@ impl Ranges {
             Ok(Function { arguments, states })
         };
         Ok(Self {
-            left: Input::new(left, rows),
-            right: scan.by_symbol(&columns, false, None)?,
+            left,
+            right: scan.by_symbol(partition, &columns, false, None)?,
             keys: Keys::of_texts(),
             window,
             functions: aggregates.iter().map(function).collect::<Result<_>>()?,
@@ -170,15 +169,8 @@ impl Ranges {
         };
         let BySymbol { batch, times, runs: read, names, reached, .. } = rows;
         self.reached = Some(reached);
-        let known = self.numbers.len();
-        if known < names.len() {
-            let new = (known..names.len()).map(|name| names.value(name));
-            let new: ArrayRef = Arc::new(StringViewArray::from_iter_values(new));
-            let mut numbers = Vec::new();
-            self.keys.numbers(&[new], names.len() - known, &mut numbers)?;
-            self.numbers.append(&mut numbers);
-            self.symbols.resize_with(self.keys.len(), Vec::new);
-        }
+        number_names(&names, &mut self.numbers, &mut self.keys)?;
+        self.symbols.resize_with(self.keys.len(), Vec::new);
         let (mut at, mut last) = (0, i64::MIN);
         for run in read {
             let end = run.end as usize;
@@ -250,5 +242,16 @@ impl Batches for Ranges {
         let Some(rows) = self.left.next(&mut self.keys).await? else { return Ok(None) };
         self.symbols.resize_with(self.keys.len(), Vec::new);
         Ok(Some(self.aggregated(&rows).await?))
+    }
+}
+
+/// A window that reaches out of the slice reads what is there by itself.
+impl Slice for Ranges {
+    async fn next(&mut self) -> Result<Option<Joined>> {
+        Ok(Batches::next(self).await?.map(Joined::Rows))
+    }
+
+    async fn last_rows(&mut self) -> Result<Option<LastRows>> {
+        Ok(None)
     }
 }

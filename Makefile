@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo demo-serve package check test test-packaging python bench-python tidy deny test-engines console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom clean help
+.PHONY: demo demo-serve package check test test-packaging python bench-python tidy deny test-engines console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom lints clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -49,7 +49,7 @@ help:
 	@echo "make kdb-clients  clients of kdb+ that others wrote, with the one in Rust (compiles 100 crates, links OpenSSL)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make trials      TRIALS=50 times as many columns and blocks against the reference decoder, and databases against a list"
-	@echo "make sql-trials  QUERIES=10000 random queries beside DuckDB (needs make python before)"
+	@echo "make sql-trials  QUERIES=10000 random queries beside DuckDB (needs make python before), and all combinations of joins, groups and conditions"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make loom        the rings of topics and pipes in every order of their memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -98,28 +98,18 @@ TEST_THREADS ?= 6
 # Everything but the Python package, which brings thirty crates of its own: `make python` tests and lints it.
 WORKSPACE := --workspace --exclude tapedb-python
 
-# Lints run beside the tests, which wait more than they compute. They print nothing unless they fail; `make lints` repeats them.
-test:
-	$(CARGO) fmt --all --check
-	$(CARGO) test $(WORKSPACE) --no-run
-	@$(MAKE) --no-print-directory --jobs=2 tests lints
+# What is compiled is linted and documented at once: testing/lints/rustc. Nothing is printed unless it fails.
+LINTED := LINTS=$(TARGET)/lints RUSTC_WORKSPACE_WRAPPER=$(abspath testing/lints/rustc)
 
-# What is compiled for tests shares its dependencies with what an example makes Cargo select: those of tests count for their features. Without
-# one, a hundred crates would be checked again for other features.
-AS_TESTED := --lib --bins --examples
+test: lints
+	$(LINTED) RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test $(WORKSPACE)
 
-# The command as `make demo` builds it, without its features; the others as they are.
-MINIMAL := $(CARGO) clippy $(WORKSPACE) $(AS_TESTED) --no-default-features --features tapedb-arrow-ipc/zstd
-
-# Cargo divides the processors by itself: it would take the two jobs of make for all there are.
-.PHONY: tests lints
-tests:
-	MAKEFLAGS= RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test $(WORKSPACE)
-
+# Of the command as `make demo` builds it, without its features, too. With examples Cargo selects the features of dependencies as for tests:
+# without, a hundred crates would be compiled again.
 lints:
-	MAKEFLAGS= $(CARGO) clippy $(WORKSPACE) --all-targets --quiet -- -D warnings
-	MAKEFLAGS= $(MINIMAL) --quiet -- -D warnings
-	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) $(AS_TESTED) --no-deps --quiet
+	$(CARGO) fmt --all --check
+	$(LINTED) $(CARGO) build $(WORKSPACE) --lib --bins --examples --no-default-features --features tapedb-arrow-ipc/zstd
+	$(LINTED) $(CARGO) test $(WORKSPACE) --no-run
 
 python:
 	python/check
@@ -210,7 +200,7 @@ trials:
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-engine -p tapedb-client --test it -- model::a_database
 
 sql-trials:
-	TAPEDB_SQL_QUERIES=$(or $(QUERIES),10000) $(TESTING) $(CARGO) test $(WORKSPACE) --test it -- rivals::duckdb
+	TAPEDB_SQL_QUERIES=$(or $(QUERIES),10000) $(TESTING) $(CARGO) test $(WORKSPACE) --test it -- rivals::duckdb asof_edges:: grouped::groups hostile_data::
 
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \

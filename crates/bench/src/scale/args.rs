@@ -31,7 +31,7 @@ pub struct Args {
     /// Symbols of which each reader gets the messages; 0: all
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub wanted: u32,
-    /// Connections that the readers share; 0: one for each
+    /// Connections that the readers share, each with a thread that reads for all of them in turn; 0: a connection and a thread for each
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub connections: u32,
     /// How readers and loader reach the server

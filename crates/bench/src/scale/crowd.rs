@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use tapedb_client::Client;
 use tapedb_codec::Record;
-use tapedb_engine::{Cursor, Database, Message, SymbolId};
+use tapedb_engine::{Cursor, Database, SymbolId};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 use tapedb_terminal::Ui;
@@ -51,10 +51,13 @@ pub fn symbol(number: u64) -> String {
 /// A reader fails after this time without a message.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
+/// Readers that share a thread look for messages again after this time without one.
+const PAUSE: Duration = Duration::from_micros(200);
+
 /// The loader appends this often.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Live readers, each in a thread.
+/// Live readers.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Crowd {
     /// URL of the server.
@@ -65,7 +68,7 @@ pub struct Crowd {
     pub symbols: u32,
     /// Symbols that each reader wants; 0: all.
     pub wanted: u32,
-    /// Connections that they share; 0: one for each.
+    /// Connections that they share, each of which a thread reads for all its readers; 0: a connection and a thread for each.
     pub connections: u32,
     /// Messages of all symbols.
     pub messages: u64,
@@ -121,22 +124,24 @@ impl Job for Crowd {
     const NAME: &'static str = "Crowd";
 
     fn run(self, _: &Ui) -> Result<(), Failure> {
-        let shared: Vec<Database> =
-            (0..self.connections).map(|_| self.connect()).collect::<Result<_, _>>()?;
-        let opened = Barrier::new(self.readers as usize + 1);
-        let follow = |reader: u32| {
-            let cursor = self.open(&shared, reader);
+        let threads = if self.connections == 0 { self.readers } else { self.connections };
+        let opened = Barrier::new(threads as usize + 1);
+        let follow = |thread: u32| {
+            let readers = self.open_all((thread..self.readers).step_by(threads as usize));
             opened.wait();
-            self.follow(reader, cursor?)
+            match readers?.as_mut_slice() {
+                [reader] => reader.follow(),
+                readers => poll(readers),
+            }
         };
         let found = thread::scope(|scope| {
-            let spawn = |reader| {
-                let named = thread::Builder::new().name(format!("reader-{reader}")).stack_size(512 << 10);
+            let spawn = |number| {
+                let named = thread::Builder::new().name(format!("reader-{number}")).stack_size(512 << 10);
                 named
-                    .spawn_scoped(scope, move || follow(reader))
+                    .spawn_scoped(scope, move || follow(number))
                     .map_err(|error| Failure::new(error.to_string()))
             };
-            let threads = (0..self.readers).map(spawn).collect::<Result<Vec<_>, _>>()?;
+            let threads = (0..threads).map(spawn).collect::<Result<Vec<_>, _>>()?;
             opened.wait();
             ready()?;
             let ended = |_| Err(Failure::new("a thread of the benchmark panicked; see its message above"));
@@ -156,26 +161,28 @@ impl Job for Crowd {
 }
 
 impl Crowd {
-    fn connect(&self) -> Result<Database, Failure> {
-        connected(Client::at(&self.url).connections(1))
+    /// Opens readers over one connection.
+    fn open_all(&self, readers: impl Iterator<Item = u32>) -> Result<Vec<Reader<'_>>, Failure> {
+        let database = connected(Client::at(&self.url).connections(1))?;
+        readers.map(|number| self.open(&database, number)).collect()
     }
 
-    /// Numbers of the symbols that a reader wants.
-    fn wanted(&self, reader: u32) -> impl Iterator<Item = u64> {
+    fn open(&self, database: &Database, number: u32) -> Result<Reader<'_>, Failure> {
         let symbols = u64::from(self.symbols);
-        (0..u64::from(self.wanted)).map(move |more| (u64::from(reader) + more) % symbols)
-    }
-
-    fn open(&self, shared: &[Database], reader: u32) -> Result<Cursor, Failure> {
-        let stream = match shared.is_empty() {
-            true => self.connect()?.stream(STREAM)?,
-            false => shared[reader as usize % shared.len()].stream(STREAM)?,
+        let wanted: Vec<u64> = match self.wanted {
+            0 => (0..symbols).collect(),
+            _ => (0..u64::from(self.wanted)).map(|more| (u64::from(number) + more) % symbols).collect(),
         };
-        let cursor = stream.cursor().live();
-        Ok(match self.wanted {
+        let cursor = database.stream(STREAM)?.cursor().live();
+        let cursor = match self.wanted {
             0 => cursor.open()?,
-            _ => cursor.symbols(self.wanted(reader).map(symbol)).open()?,
-        })
+            _ => cursor.symbols(wanted.iter().copied().map(symbol)).open()?,
+        };
+        let left = wanted.iter().map(|symbol| self.messages_of(*symbol)).sum();
+        let next = wanted.into_iter().map(|number| (number, (symbol(number), 0))).collect();
+        let histogram = Histogram::new_with_bounds(1, 60_000_000_000, 2)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        Ok(Reader { crowd: self, number, cursor, next, left, received: 0, histogram })
     }
 
     /// Messages of a symbol.
@@ -183,62 +190,98 @@ impl Crowd {
         let symbols = u64::from(self.symbols);
         self.messages / symbols + u64::from(symbol < self.messages % symbols)
     }
-
-    /// Reads all messages of the reader's symbols, and checks that they are these, in order.
-    fn follow(&self, reader: u32, mut cursor: Cursor) -> Result<(Histogram<u64>, u64), Failure> {
-        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 2)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        let expected = match self.wanted {
-            0 => self.messages,
-            _ => self.wanted(reader).map(|symbol| self.messages_of(symbol)).sum(),
-        };
-        let wanted: HashMap<u64, String> = match self.wanted {
-            0 => (0..u64::from(self.symbols)).map(|number| (number, symbol(number))).collect(),
-            _ => self.wanted(reader).map(|number| (number, symbol(number))).collect(),
-        };
-        let mut next = vec![0_u64; self.symbols as usize];
-        for number in 0..expected {
-            let Some(message) = cursor.next_within(SILENCE_MAX)? else {
-                return Err(wrong(
-                    reader,
-                    &format!("no message for {SILENCE_MAX:?} after {number} of {expected}"),
-                ));
-            };
-            let (sequence, time) = (message.sequence(), message.time().0 as u64);
-            self.check(reader, &message, &wanted, &mut next)?;
-            if sequence >= self.skipped {
-                histogram.saturating_record(now_ns().saturating_sub(time).max(1));
-            }
-        }
-        match cursor.next()? {
-            Some(_) => Err(wrong(reader, "more messages than were sent")),
-            None => Ok((histogram, expected)),
-        }
-    }
-
-    fn check(
-        &self,
-        reader: u32,
-        message: &Message<'_>,
-        wanted: &HashMap<u64, String>,
-        next: &mut [u64],
-    ) -> Result<(), Failure> {
-        let (sequence, symbols) = (message.sequence(), u64::from(self.symbols));
-        let number = sequence % symbols;
-        let tick: Tick = message.decode()?;
-        let is_wanted = wanted.get(&number).is_some_and(|name| message.symbol() == name);
-        if !is_wanted || tick != Tick::of(sequence / symbols) {
-            return Err(wrong(reader, &format!("message {sequence} is {tick:?} of {}", message.symbol())));
-        }
-        let next = &mut next[number as usize];
-        if *next != sequence / symbols {
-            return Err(wrong(reader, &format!("message {sequence} where number {next} should follow")));
-        }
-        *next += 1;
-        Ok(())
-    }
 }
 
-fn wrong(reader: u32, what: &str) -> Failure {
-    Failure::new(format!("reader {reader}: {what}; please report this"))
+/// A reader, which checks that it gets the messages of its symbols, in order.
+struct Reader<'a> {
+    crowd: &'a Crowd,
+    number: u32,
+    cursor: Cursor,
+    /// Name and next message of each symbol that it wants.
+    next: HashMap<u64, (String, u64)>,
+    /// Messages that are still to come.
+    left: u64,
+    received: u64,
+    histogram: Histogram<u64>,
+}
+
+/// Reads with all readers in turn, in this thread, until each has all its messages.
+fn poll(readers: &mut [Reader<'_>]) -> Result<(Histogram<u64>, u64), Failure> {
+    let mut last = now_ns();
+    while readers.iter().any(|reader| reader.left > 0) {
+        let before: u64 = readers.iter().map(|reader| reader.left).sum();
+        for reader in &mut *readers {
+            while reader.left > 0 && reader.take(None)? {}
+        }
+        if readers.iter().map(|reader| reader.left).sum::<u64>() < before {
+            last = now_ns();
+        } else if now_ns() - last > SILENCE_MAX.as_nanos() as u64 {
+            return Err(Failure::new(format!(
+                "polled readers: no message for {SILENCE_MAX:?}, {before} are missing"
+            )));
+        } else {
+            thread::sleep(PAUSE);
+        }
+    }
+    let mut all =
+        Histogram::new_with_bounds(1, 60_000_000_000, 2).map_err(|error| Failure::new(error.to_string()))?;
+    let mut received = 0;
+    for reader in readers {
+        let (histogram, messages) = reader.ended()?;
+        all.add(histogram).map_err(|error| Failure::new(error.to_string()))?;
+        received += messages;
+    }
+    Ok((all, received))
+}
+
+impl Reader<'_> {
+    /// Reads all messages of the reader's symbols.
+    fn follow(&mut self) -> Result<(Histogram<u64>, u64), Failure> {
+        while self.left > 0 {
+            if !self.take(Some(SILENCE_MAX))? {
+                return Err(self.wrong(&format!("no message for {SILENCE_MAX:?}, {} are missing", self.left)));
+            }
+        }
+        self.ended()
+    }
+
+    /// Takes the next message, if there is one: at once, or within a time.
+    fn take(&mut self, within: Option<Duration>) -> Result<bool, Failure> {
+        let message = match within {
+            Some(time) => self.cursor.next_within(time)?,
+            None => self.cursor.next()?,
+        };
+        let Some(message) = message else { return Ok(false) };
+        let (sequence, time) = (message.sequence(), message.time().0 as u64);
+        let symbols = u64::from(self.crowd.symbols);
+        let tick: Tick = message.decode()?;
+        let next = self.next.get_mut(&(sequence % symbols)).filter(|(name, _)| message.symbol() == name);
+        let Some((_, next)) = next.filter(|_| tick == Tick::of(sequence / symbols)) else {
+            let what = format!("message {sequence} is {tick:?} of {}", message.symbol());
+            return Err(self.wrong(&what));
+        };
+        if *next != sequence / symbols {
+            let next = *next;
+            return Err(self.wrong(&format!("message {sequence} where number {next} should follow")));
+        }
+        *next += 1;
+        self.left -= 1;
+        self.received += 1;
+        if sequence >= self.crowd.skipped {
+            self.histogram.saturating_record(now_ns().saturating_sub(time).max(1));
+        }
+        Ok(true)
+    }
+
+    /// What it has received, when nothing follows.
+    fn ended(&mut self) -> Result<(Histogram<u64>, u64), Failure> {
+        match self.cursor.next()? {
+            Some(_) => Err(self.wrong("more messages than were sent")),
+            None => Ok((self.histogram.clone(), self.received)),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> Failure {
+        Failure::new(format!("reader {}: {what}; please report this", self.number))
+    }
 }

@@ -1,7 +1,7 @@
 //! Where segments are written in strands of blocks, each of symbols of its own: so that one symbol of many is in few blocks.
 //!
 //! It pays where single symbols are read, there are many of them, and so many messages that each strand has whole blocks: then one symbol
-//! of a thousand takes a fiftieth of the bytes. A reader of all has more to merge, so a process does it only where it was asked to
+//! of a thousand is in a sixty-fourth of the blocks. A reader of all has more to merge, so a process does it only where it was asked to
 //! ([`set_strands`]). Segments in strands that follow each other in time are merged by copying their blocks.
 
 use crate::error::{Error, SegmentFailure};

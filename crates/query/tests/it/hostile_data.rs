@@ -107,7 +107,10 @@ fn check(db: &Database, place: Where, expected: &[Vec<String>], state: &str) {
     for threads in threads.iter().copied() {
         let options = Options { place, threads: Some(threads), ..Options::default() };
         let sql = Sql::with_options(db, options).unwrap();
-        for (query, expected) in QUERIES.iter().zip(expected) {
+        for (number, (query, expected)) in QUERIES.iter().zip(expected).enumerate() {
+            if !is_tried(number + state.len() * 100 + threads * 10_000, 3) {
+                continue;
+            }
             let found = sql.query(query).and_then(rows_of).unwrap_or_else(|error| panic!("{query}: {error}"));
             let at = found.iter().zip(expected).position(|(a, b)| a != b);
             let differ = at.map(|at| (&found[at], &expected[at]));

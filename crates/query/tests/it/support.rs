@@ -1,5 +1,7 @@
 //! Databases to be queried, and rows as text.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_query::arrow::array::RecordBatch;
 use tapedb_query::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -110,4 +112,11 @@ pub fn bars(rows: u64, sealed: bool) -> Place {
         }
     }
     place
+}
+
+/// Of combinations that are numbered, one in `of` is tried in a run, each time others; all with `TAPEDB_SQL_QUERIES` (`make sql-trials`).
+pub fn is_tried(number: usize, of: usize) -> bool {
+    static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+    let mixed = (*SEED).wrapping_add(number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    std::env::var_os("TAPEDB_SQL_QUERIES").is_some() || mixed % of as u64 == 0
 }

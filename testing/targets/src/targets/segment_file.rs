@@ -5,8 +5,8 @@ use crate::blocks::messages;
 use crate::schemas::sample_layouts;
 use tapedb_segment::trials::{self, Random};
 use tapedb_segment::{
-    Block, BlockOptions, ColumnValues, Decoder, LaneColumns, Plan, RowHeader, Rows, Segment, SegmentHeader,
-    SegmentWriter, Selection, Values,
+    Block, BlockOptions, ColumnValues, Decoder, LaneColumn, LaneColumns, Plan, RowHeader, Rows, Segment,
+    SegmentHeader, SegmentWriter, Selection, Values,
 };
 
 /// See the module.
@@ -110,19 +110,36 @@ fn by_lane(plan: &Plan, block: &Block, of: (u16, &[u16]), decoder: &mut Decoder,
     let selection = Selection { types: Some(&[of.0]), ..Selection::default() };
     let mut columns = LaneColumns::default();
     if decoder.headers(block, &selection, rows).is_err()
-        || decoder.lane_columns((plan, block), of, None, |column| column % 3 == 2, &mut columns).is_err()
+        || decoder
+            .lane_columns((plan, block), of, (None, None), |column| column % 3 == 2, &mut columns)
+            .is_err()
     {
         return;
     }
-    for (column, number) in columns.columns().iter().zip(of.1) {
+    // What is decoded for some rows alone has the same values in these.
+    let mut chosen: Vec<u32> = rows.homes(0..rows.len()).iter().copied().step_by(3).collect();
+    chosen.sort_unstable();
+    let mut few = LaneColumns::default();
+    let chosen_alone = (None, Some(&chosen[..]));
+    decoder
+        .lane_columns((plan, block), of, chosen_alone, |column| column % 3 == 2, &mut few)
+        .expect("all rows were decoded");
+    for ((column, few), number) in columns.columns().iter().zip(few.columns()).zip(of.1) {
         let Some(info) = plan.group(of.0).and_then(|plan| plan.columns().get(usize::from(*number))) else {
             continue;
         };
         if column.len() >= rows.places_end() {
-            let mut out = ColumnValues::new();
-            out.begin(info.kind);
-            column.append_homes(rows.homes(0..rows.len()), &mut out);
-            assert_eq!(out.values().len(), rows.len());
+            let taken = |column: &LaneColumn, homes: &[u32]| {
+                let mut out = ColumnValues::new();
+                out.begin(info.kind);
+                column.append_homes(homes, &mut out);
+                out
+            };
+            assert_eq!(taken(column, rows.homes(0..rows.len())).values().len(), rows.len());
+            assert!(
+                is_same(taken(column, &chosen).values(), taken(few, &chosen).values()),
+                "column {number}"
+            );
         }
     }
 }

@@ -146,8 +146,16 @@ pub(super) fn marks(message: &BorrowedMessage<'_>) -> Marks {
 
 /// A failed request: with what librdkafka says of the connection, where it does.
 pub(super) fn failed(reader: &Reader, what: &str, error: &KafkaError) -> Error {
-    let why = reader.client().context().take().map_or(String::new(), |why| format!(" ({why})"));
-    let text = format!("{what}: {error}{why}");
+    // What librdkafka reports arrives by polling, which also takes records: none is there without partitions.
+    if reader.assignment().is_ok_and(|partitions| partitions.count() == 0) {
+        drop(reader.poll(Duration::ZERO));
+    }
+    let why = reader.client().context().take();
+    let is_login = why.as_ref().is_some_and(|why| why.to_ascii_lowercase().contains("authentication"));
+    let text = format!("{what}: {error}{}", why.map_or(String::new(), |why| format!(" ({why})")));
+    if is_login {
+        return Error::Refused(format!("{text}; check user and password"));
+    }
     match error.rdkafka_error_code() {
         Some(
             Code::TopicAuthorizationFailed

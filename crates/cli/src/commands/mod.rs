@@ -1,6 +1,5 @@
 //! The commands, one file or folder each, grouped by what they work on.
 
-#[cfg(feature = "nats")]
 pub mod brokers;
 pub mod demo;
 pub mod maintenance;

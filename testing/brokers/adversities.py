@@ -2,13 +2,12 @@
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from processes import SCHEMA, TLS, Kafka, Tape, counted, lines
+from processes import SCHEMA, Kafka, Tape, counted, lines
 
 
 @dataclass
@@ -230,49 +229,6 @@ def bad_records(place: Place) -> None:
     assert place.tape.count(place.target, "copy") == 6
 
 
-def logins(place: Place) -> None:
-    """With a password, also over TLS where the command has it; a wrong one ends the command."""
-    place.load(range(100))
-    file = place.folder / "client.properties"
-    ways = [("SASL_PLAINTEXT", "PLAIN", 0)]
-    if has_tls(place):
-        ways += [("SASL_SSL", "SCRAM-SHA-256", 1)]
-    else:
-        print("SKIPPED: TLS and SCRAM: the command was built without the feature kafka-tls", flush=True)
-    for protocol, mechanism, at in ways:
-        settings = {
-            "security.protocol": protocol,
-            "sasl.mechanism": mechanism,
-            "sasl.username": place.broker.user,
-            "sasl.password": place.broker.password,
-        }
-        if protocol == "SASL_SSL":
-            settings["ssl.ca.location"] = str(TLS / "ca.pem")
-        brokers = ["--brokers", f"127.0.0.1:{place.broker.ports[protocol]}", "--settings", str(file)]
-        for password in ("a wrong one", place.broker.password):
-            settings["sasl.password"] = password
-            file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-            out, back = with_brokers(place.export(), brokers), with_brokers(place.take(), brokers)
-            if password != place.broker.password:
-                place.tape.fails("uthentication", *out)
-                place.tape.fails("uthentication", *back)
-                continue
-            place.load(range(100 + at * 100, 200 + at * 100))
-            place.tape.run(*out)
-            place.tape.run(*back)
-    counted(place.tape, place.target, "copy", 100 + 100 * len(ways))
-
-
-def has_tls(place: Place) -> bool:
-    words = [place.tape.program, *place.take("--set", "security.protocol=ssl")]
-    return "kafka-tls" not in subprocess.run(words, capture_output=True, text=True, timeout=120).stderr
-
-
-def with_brokers(words: list[str], brokers: list[str]) -> list[str]:
-    at = words.index("--brokers")
-    return words[:at] + brokers + words[at + 2 :]
-
-
 def run(broker: Kafka, tape: Tape) -> None:
     """All of them."""
     if broker.process is None:
@@ -286,7 +242,6 @@ def run(broker: Kafka, tape: Tape) -> None:
         (lost_group, 3, ()),
         (too_large, 1, ("--config", "max.message.bytes=1000")),
         (bad_records, 1, ()),
-        (logins, 2, ()),
     ]
     for case, partitions, settings in cases:
         name = case.__name__

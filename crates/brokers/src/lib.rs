@@ -14,7 +14,7 @@ mod encoder;
 mod error;
 mod headers;
 mod intake;
-#[cfg(feature = "kafka")]
+#[cfg(any(feature = "kafka", test))]
 pub mod kafka;
 pub mod nats;
 mod progress;

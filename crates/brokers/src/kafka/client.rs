@@ -1,10 +1,10 @@
-//! Consumers, and what they all ask: partitions and offsets.
+//! Clients, and what they all ask: partitions and offsets.
 
-use super::settings::{Settings, not_made};
+use super::settings::Settings;
 use crate::error::Error;
 use crate::headers::Marks;
 use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -94,12 +94,51 @@ pub(super) fn consumer(settings: &Settings, group: &str, decided: &[(&str, &str)
         ("enable.partition.eof", "true"),
         ("allow.auto.create.topics", "false"),
     ];
-    let mut config = settings.config(&defaults, &always);
+    let mut config = config(settings, &defaults, &always);
     for (name, value) in decided {
         config.set(*name, *value);
     }
     config.create_with_context(Context::default()).map_err(|error| not_made(&error))
 }
+
+/// A client's configuration: what the command decides counts more than what is given.
+pub(super) fn config(
+    settings: &Settings,
+    defaults: &[(&str, &str)],
+    decided: &[(&str, &str)],
+) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers).set("client.id", "tapedb");
+    let given = settings.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in defaults.iter().copied().chain(given).chain(decided.iter().copied()) {
+        config.set(name, value);
+    }
+    config
+}
+
+/// Why a client cannot be made, without the values of its settings.
+pub(super) fn not_made(error: &KafkaError) -> Error {
+    match error {
+        KafkaError::ClientConfig(_, what, name, _) => {
+            let tls = if is_of_tls(name) || is_of_tls(what) { NO_TLS } else { "" };
+            Error::Settings(format!("Kafka's setting {name}: {what}{tls}"))
+        }
+        KafkaError::ClientCreation(what) => {
+            let tls = if is_of_tls(what) { NO_TLS } else { "" };
+            Error::Settings(format!("no client of Kafka can be made: {what}{tls}"))
+        }
+        error => Error::Settings(format!("no client of Kafka can be made: {error}")),
+    }
+}
+
+fn is_of_tls(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    !cfg!(feature = "kafka-tls")
+        && !cfg!(feature = "kafka-tls-vendored")
+        && ["ssl", "scram", "oauthbearer"].iter().any(|word| text.contains(word))
+}
+
+const NO_TLS: &str = "; this program was built without TLS for Kafka: build it with the feature kafka-tls or kafka-tls-vendored";
 
 /// The partitions of a topic, in order.
 pub(super) fn partitions(reader: &Reader, topic: &str) -> Result<Vec<i32>, Error> {

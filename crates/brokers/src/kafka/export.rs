@@ -4,9 +4,9 @@
 //! message up to the one it states once, for readers of committed records. What an open transaction of a killed export holds is aborted
 //! when the next one begins, which also fences one that still runs.
 
-use super::client::{ANSWER, Context, Reader, consumer, failed};
+use super::client::{ANSWER, Context, Reader, config, consumer, failed, not_made};
 use super::position::{Identity, find};
-use super::settings::{Settings, not_made};
+use super::settings::Settings;
 use crate::encoder::{Encoder, Encoding, Outgoing};
 use crate::error::Error;
 use crate::progress::{Counts, LaneStatus, Observer};
@@ -174,8 +174,9 @@ impl Exporter<'_> {
         ];
         let name = self.identity.name();
         let decided = [("transactional.id", name.as_str()), ("enable.idempotence", "true")];
-        let config = self.settings.config(&defaults, &decided);
-        config.create_with_context(Context::default()).map_err(|error| not_made(&error))
+        config(self.settings, &defaults, &decided)
+            .create_with_context(Context::default())
+            .map_err(|error| not_made(&error))
     }
 
     fn cursor(&self, next: u64) -> Result<Cursor, Error> {

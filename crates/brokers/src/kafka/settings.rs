@@ -1,8 +1,6 @@
-//! Where brokers are, and librdkafka's settings.
+//! Where brokers are, and librdkafka's settings: parsed and shown without librdkafka.
 
 use crate::error::Error;
-use rdkafka::ClientConfig;
-use rdkafka::error::KafkaError;
 use std::fmt;
 use std::path::Path;
 
@@ -68,22 +66,6 @@ impl Settings {
         }
         Ok(())
     }
-
-    /// A client's configuration: those of the command count more than those that are given.
-    pub(super) fn config(&self, defaults: &[(&str, &str)], decided: &[(&str, &str)]) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.brokers).set("client.id", "tapedb");
-        for (name, value) in defaults {
-            config.set(*name, *value);
-        }
-        for (name, value) in &self.properties {
-            config.set(name, value);
-        }
-        for (name, value) in decided {
-            config.set(*name, *value);
-        }
-        config
-    }
 }
 
 impl fmt::Debug for Settings {
@@ -103,30 +85,6 @@ fn is_secret(name: &str) -> bool {
         .iter()
         .any(|word| name.contains(word))
 }
-
-/// Why a client cannot be made, without the values of its settings.
-pub(super) fn not_made(error: &KafkaError) -> Error {
-    match error {
-        KafkaError::ClientConfig(_, what, name, _) => {
-            let tls = if is_of_tls(name) || is_of_tls(what) { NO_TLS } else { "" };
-            Error::Settings(format!("Kafka's setting {name}: {what}{tls}"))
-        }
-        KafkaError::ClientCreation(what) => {
-            let tls = if is_of_tls(what) { NO_TLS } else { "" };
-            Error::Settings(format!("no client of Kafka can be made: {what}{tls}"))
-        }
-        error => Error::Settings(format!("no client of Kafka can be made: {error}")),
-    }
-}
-
-fn is_of_tls(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    !cfg!(feature = "kafka-tls")
-        && !cfg!(feature = "kafka-tls-vendored")
-        && ["ssl", "scram", "oauthbearer"].iter().any(|word| text.contains(word))
-}
-
-const NO_TLS: &str = "; this program was built without TLS for Kafka: build it with the feature kafka-tls or kafka-tls-vendored";
 
 fn shortened(text: &str) -> String {
     text.chars().take(20).collect()

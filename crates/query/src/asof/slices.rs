@@ -48,13 +48,15 @@ pub(super) enum Joined {
     Open(OpenRows),
 }
 
+/// A row that may belong to one before the slice: place, time and key.
+pub(super) type OpenRow = (u32, i64, Box<str>);
+
 /// Rows of which some may belong to a row before the slice.
 pub(super) struct OpenRows {
     /// The columns of the result; where a row is open, those of the right side have nulls.
     columns: Vec<ArrayRef>,
     rows: usize,
-    /// The open rows: place, time and key.
-    open: Vec<(u32, i64, Box<str>)>,
+    open: Vec<OpenRow>,
 }
 
 /// The last row of each key in a slice, in some batches.
@@ -85,7 +87,7 @@ impl Joined {
             Self::Open(open) => {
                 let size = |column: &ArrayRef| column.to_data().get_slice_memory_size();
                 let columns: usize = open.columns.iter().map(size).sum::<Result<_, _>>()?;
-                Ok(columns + open.open.len() * size_of::<(u32, i64, Box<str>)>())
+                Ok(columns + open.open.len() * size_of::<OpenRow>())
             }
         }
     }
@@ -100,7 +102,7 @@ impl OpenRows {
     pub fn new(
         left: &RecordBatch,
         held: &[RecordBatch],
-        (mut places, mut open): (Vec<(usize, usize)>, Vec<(u32, i64, Box<str>)>),
+        (mut places, mut open): (Vec<(usize, usize)>, Vec<OpenRow>),
         joining: &Joining,
     ) -> Result<Self> {
         let mut left = left.clone();
